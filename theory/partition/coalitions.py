@@ -1,0 +1,114 @@
+"""Parsing of coalitions and scores at the public boundary."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from porism.checks import integer
+
+__all__ = ["coalition_name", "mask_of", "members_of", "parse_coalitions", "score_array"]
+
+
+def members_of(mask: int) -> tuple[int, ...]:
+    """Players of a bit mask, in increasing order."""
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+def mask_of(players: Iterable[int]) -> int:
+    """Bit mask of a set of players."""
+    mask = 0
+    for player in players:
+        mask |= 1 << int(player)
+    return mask
+
+
+def coalition_name(coalition: int | NDArray[np.uint8]) -> str:
+    """A coalition (mask or packed row) as people write it, such as ``{0, 3}``."""
+    if not isinstance(coalition, int):
+        return "{" + ", ".join(map(str, np.flatnonzero(np.unpackbits(coalition, bitorder="little")))) + "}"
+    return "{" + ", ".join(map(str, members_of(coalition))) + "}"
+
+
+def score_array(scores: ArrayLike) -> NDArray[np.float64]:
+    """Scores as a new float64 array; refuses what is not a real number or would lose digits."""
+    if isinstance(scores, Iterable) and not hasattr(scores, "__array__"):
+        scores = list(scores)  # also views and generators
+    array = np.asarray(scores)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"scores must be real numbers, got dtype {array.dtype}; convert them to float64 first")
+    values = array.astype(np.float64)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and (np.abs(values) > 2.0**53).any():
+        raise ValueError("scores: integers beyond 2**53 are not exact as float64; divide them by a common factor")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8 and (values != array).any():
+        raise ValueError(f"scores of dtype {array.dtype} do not fit float64; round them first")
+    return values
+
+
+def parse_coalitions(coalitions: Any, n: int | None) -> tuple[NDArray[np.uint8], int]:
+    """Packed rows (m, ceil(n/8)) and n, from membership matrix, integer masks or lists of players."""
+    if n is not None:
+        n = integer("n", n, 1)
+    if isinstance(coalitions, np.ndarray) and coalitions.dtype != object:
+        return _parse_matrix(coalitions, n) if coalitions.ndim == 2 else _parse_masks(coalitions, n)
+    rows = list(coalitions)
+    if rows and all(isinstance(row, int | np.integer) and not isinstance(row, bool) for row in rows):
+        return _parse_masks(np.array(rows, dtype=object), n)
+    return _parse_lists(rows, n)
+
+
+def _parse_matrix(matrix: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
+    if matrix.dtype.kind not in "biu" or (matrix.size and not np.isin(matrix, (0, 1)).all()):
+        raise TypeError(f"coalitions as a matrix must be bool or 0/1, got dtype {matrix.dtype}; "
+                        "give lists of players, a bool matrix (m, n) or integer masks (m,)")
+    if n is not None and matrix.shape[1] != n:
+        raise ValueError(f"coalitions must have n={n} columns, got {matrix.shape[1]}")
+    return np.packbits(matrix.astype(bool), axis=1, bitorder="little"), matrix.shape[1]
+
+
+def _parse_masks(masks: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
+    if masks.ndim != 1 or masks.dtype.kind not in "iuO":
+        raise TypeError(f"coalitions as masks must be a vector of integers, got dtype {masks.dtype} and "
+                        f"shape {masks.shape}")
+    for row in np.flatnonzero(masks < 0):
+        raise ValueError(f"coalitions: row {row} holds a negative mask {masks[row]}")
+    top = int(masks.max()) if masks.size else 0
+    if top >= 1 << 64:
+        raise ValueError("coalitions: masks hold at most 64 players; give lists of players or a bool matrix")
+    n = max(top.bit_length(), 1) if n is None else n
+    if top >= 1 << n:
+        row = int(np.argmax(masks))
+        raise ValueError(f"coalitions: row {row} holds player {top.bit_length() - 1}, but n={n}")
+    wide = masks.astype(np.uint64).astype("<u8")[:, None].view(np.uint8)
+    packed = np.zeros((len(masks), (n + 7) // 8), np.uint8)
+    packed[:, : min(8, packed.shape[1])] = wide[:, : packed.shape[1]]
+    return packed, n
+
+
+def _parse_lists(rows: list[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
+    parsed: list[list[int]] = []
+    for number, row in enumerate(rows):
+        if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+            raise TypeError(f"coalitions: row {number} must hold players as ints, got {row!r}")
+        players = []
+        for player in row:
+            if isinstance(player, bool | np.bool_) or not isinstance(player, int | np.integer):
+                raise TypeError(f"coalitions: row {number} must hold players as ints, got {player!r} "
+                                f"({type(player).__name__})")
+            players.append(int(player))
+        if players and min(players) < 0:
+            raise ValueError(f"coalitions: row {number} holds a negative player {min(players)}; players are 0..n-1")
+        if len(set(players)) < len(players):
+            twice = next(p for p in players if players.count(p) > 1)
+            raise ValueError(f"coalitions: row {number} holds player {twice} twice")
+        if n is not None and players and max(players) >= n:
+            raise ValueError(f"coalitions: row {number} holds player {max(players)}, but n={n}; players are 0..n-1")
+        parsed.append(players)
+    if n is None:
+        n = max((max(players) + 1 for players in parsed if players), default=1)
+    packed = np.zeros((len(parsed), (n + 7) // 8), np.uint8)
+    for number, players in enumerate(parsed):
+        for player in players:
+            packed[number, player >> 3] |= 1 << (player & 7)
+    return packed, n

@@ -1,0 +1,163 @@
+"""Reading and writing utility tables: .npz, .csv, .parquet, .json."""
+
+import csv
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.checks import require, write_atomic
+from porism.theory.partition.coalitions import members_of
+from porism.theory.partition.samples import SampledTable
+from porism.theory.partition.table import MAX_PLAYERS, UtilityTable
+
+__all__ = ["read_table", "write_table"]
+
+FORMATS = (".npz", ".csv", ".parquet", ".json")
+
+
+def read_table(path: str | os.PathLike[str], *, n: int | None = None, masks: bool = False,
+               on_duplicate: str = "raise", max_players: int = MAX_PLAYERS) -> UtilityTable:
+    """Read a table; :meth:`UtilityTable.load` is the public door.
+
+    npz: ``coalitions`` (bool or uint8 (m, n), or integer masks (m,)) with ``scores``, or ``scores`` alone in
+    mask order, or shapiq's ``coalitions``, ``values``, ``n_players``. csv and parquet: columns ``coalition``
+    ("0 3 7", "" for the empty one, or a mask) and ``score``. json: the keys of npz, coalitions as lists.
+    """
+    file = Path(path)
+    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet, ".json": _read_json}
+    if file.suffix.lower() not in readers:
+        raise ValueError(f"table file must end in one of {', '.join(FORMATS)}, got {file.name!r}")
+    try:
+        data = readers[file.suffix.lower()](file, masks)
+    except (OSError, ValueError, TypeError):
+        raise
+    except (zipfile.BadZipFile, EOFError, KeyError, csv.Error) as error:
+        raise ValueError(f"table {file.name!r} cannot be read as {file.suffix}: {error}") from None
+    if "packed" in data:
+        return UtilityTable(data["n"], None, SampledTable(**data["packed"]))
+    if data["coalitions"] is None:
+        return UtilityTable.from_array(data["scores"], max_players=max_players)
+    players = n if n is not None else data.get("n")
+    return UtilityTable.from_pairs(data["coalitions"], data["scores"], players, on_duplicate, max_players=max_players)
+
+
+def write_table(table: UtilityTable, path: str | os.PathLike[str]) -> None:
+    """Write a table through a temporary file; :meth:`UtilityTable.save` is the public door."""
+    file = Path(path)
+    suffix = file.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"table file must end in one of {', '.join(FORMATS)}, got {file.name!r}")
+    if not table.is_dense and suffix != ".npz":
+        raise ValueError(f"a sampled table is saved as .npz only, got {file.name!r}")
+    if suffix == ".npz":
+        arrays = _npz_arrays(table)
+        write_atomic(file, lambda out: np.savez_compressed(out, **arrays))
+        return
+    known = np.flatnonzero(~np.isnan(table.scores))
+    names = [" ".join(map(str, members_of(int(mask)))) for mask in known]
+    scores = table.scores[known].tolist()
+    if suffix == ".json":
+        body = json.dumps({"n_players": table.n_players, "coalitions": [members_of(int(m)) for m in known],
+                           "scores": scores})
+        write_atomic(file, lambda out: out.write(body.encode()))
+    elif suffix == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["coalition", "score"])
+        writer.writerows(zip(names, (repr(x) for x in scores), strict=True))
+        write_atomic(file, lambda out: out.write(text.getvalue().encode()))
+    else:
+        frame = require("pandas", "tables").DataFrame({"coalition": names, "score": scores})
+        require("pyarrow", "tables")
+        write_atomic(file, lambda out: frame.to_parquet(out, index=False))
+
+
+def _npz_arrays(table: UtilityTable) -> dict[str, NDArray[Any]]:
+    if table.is_complete:
+        return {"scores": table.scores}
+    if table.is_dense:
+        known = np.flatnonzero(~np.isnan(table.scores))
+        return {"coalitions": known.astype(np.uint64), "scores": table.scores[known],
+                "n_players": np.array(table.n_players)}
+    rows = table.sampled
+    assert rows is not None
+    span = [] if rows.score_range is None else list(rows.score_range)
+    return {"members": rows.members, "scores": rows.scores, "unit": rows.unit, "n_players": np.array(rows.n_players),
+            "design": np.array(rows.design), "truncated": np.array(rows.truncated), "score_range": np.array(span)}
+
+
+def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
+    with np.load(file, allow_pickle=False) as data:
+        names = set(data.files)
+        n = int(data["n_players"]) if "n_players" in names else None
+        if {"members", "scores", "design"} <= names:
+            span = data["score_range"]
+            packed = {"n_players": n, "members": data["members"], "scores": data["scores"], "unit": data["unit"],
+                      "design": str(data["design"]), "truncated": bool(data["truncated"]),
+                      "score_range": tuple(span.tolist()) if span.size else None}
+            return {"packed": packed, "n": n}
+        scores = "scores" if "scores" in names else "values"
+        if scores not in names or (scores == "values" and "coalitions" not in names):
+            raise ValueError(f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}")
+        coalitions = data["coalitions"] if "coalitions" in names else None
+        return {"coalitions": coalitions, "scores": data[scores], "n": n}
+
+
+def _read_csv(file: Path, masks: bool) -> dict[str, Any]:
+    with open(file, newline="", encoding="utf-8-sig") as text:
+        reader = csv.DictReader(text)
+        if not {"coalition", "score"} <= set(reader.fieldnames or ()):
+            raise ValueError(f"table {file.name!r} must have the columns coalition and score, got {reader.fieldnames}")
+        rows = [(row["coalition"], row["score"]) for row in reader]
+    return _text_columns([a for a, _ in rows], [b for _, b in rows], masks)
+
+
+def _read_parquet(file: Path, masks: bool) -> dict[str, Any]:
+    require("pyarrow", "tables")
+    pandas = require("pandas", "tables")
+    try:
+        frame = pandas.read_parquet(file)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"table {file.name!r} cannot be read as .parquet: {error}") from None
+    if not {"coalition", "score"} <= set(frame.columns):
+        raise ValueError(f"table {file.name!r} must have the columns coalition and score, got {list(frame.columns)}")
+    return _text_columns(frame["coalition"].tolist(), frame["score"].tolist(), masks)
+
+
+def _read_json(file: Path, masks: bool) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"table {file.name!r} is not JSON: {error}") from None
+    scores = data.get("scores", data.get("values")) if isinstance(data, dict) else None
+    if not isinstance(scores, list):
+        raise ValueError(f"table {file.name!r} must be an object with a list 'scores' (and 'coalitions')")
+    return {"coalitions": data.get("coalitions"), "scores": scores, "n": data.get("n_players")}
+
+
+def _text_columns(names: Iterable[Any], scores: Iterable[Any], masks: bool) -> dict[str, Any]:
+    coalitions: list[Any] = []
+    values: list[float] = []
+    for number, (name, score) in enumerate(zip(names, scores, strict=True)):
+        try:
+            values.append(float(score))
+        except (TypeError, ValueError):
+            raise ValueError(f"table: row {number} has no number as score, got {score!r}") from None
+        try:
+            if masks:
+                coalitions.append(int(name))
+            else:
+                coalitions.append([int(player) for player in str("" if name is None else name).split()])
+        except (TypeError, ValueError):
+            kind = "an integer mask" if masks else "players such as '0 3 7'"
+            raise ValueError(f"table: row {number} must name a coalition by {kind}, got {name!r}") from None
+    return {"coalitions": coalitions if coalitions else [], "scores": values}
