@@ -1,0 +1,48 @@
+# Everything runs in .venv, which `make setup` builds from nothing but Python (3.11 or later) and make.
+PYTHON ?= python3
+SCALE ?= paper
+MODULE ?=
+BIN := .venv/bin
+LIGHT := .venv-light/bin
+SOURCES := porism theory sims kernels
+
+.PHONY: setup reproduce test test-light test-full lint types notebooks bench clean
+
+setup: .venv/done
+
+.venv/done .venv-light/done: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("porism needs Python 3.11 or later; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		$(if $(findstring light,$@),-e . pytest hypothesis,-e '.[all,dev]')
+	touch $@
+
+reproduce: setup
+	$(BIN)/porism reproduce $(MODULE) --scale $(SCALE) --out report
+
+test: lint types test-light test-full
+
+lint: setup
+	$(BIN)/ruff check .
+
+# on the installed wheel: the folders of the checkout are not laid out as the package is
+types: setup
+	rm -rf build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
+	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache -p porism
+
+test-light: .venv-light/done
+	PORISM_JOB=light $(LIGHT)/python -m pytest -q -m "not full and not slow"
+
+test-full: setup
+	PORISM_JOB=full $(BIN)/python -m pytest -q --durations=10
+
+notebooks: setup
+	$(BIN)/porism notebooks --scale $(SCALE)
+
+bench: setup
+	$(BIN)/porism bench $(MODULE)
+
+clean:
+	rm -rf build dist report *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	find $(SOURCES) tests notebooks -name __pycache__ -prune -exec rm -rf {} +

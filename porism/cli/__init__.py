@@ -1,0 +1,108 @@
+"""The command line: a thin layer over library functions.
+
+Exit codes: 0 done, 1 a claim or a step failed, 2 bad input, 70 a defect of ours, 130 interrupted, 141 nobody
+read the output; `certify` adds 3 for undecided.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from porism.errors import MissingExtraError
+
+__all__ = ["app", "main"]
+
+VERBS = ("claims", "reproduce", "certify", "bench", "notebooks")
+"""Modules of this package whose `__all__` names their verbs, in the order the help shows them."""
+
+app = typer.Typer(
+    rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"max_content_width": 110}
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import porism
+
+        typer.echo(f"porism {porism.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _porism(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Theorems of recent machine-learning papers as things one can run.
+
+    Example: porism check partition
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for _module in VERBS:
+    if importlib.util.find_spec(f"porism.cli.{_module}"):
+        _found = importlib.import_module(f"porism.cli.{_module}")
+        for _verb in _found.__all__:
+            app.command(_verb)(getattr(_found, _verb))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Words after ``porism``; those of the process where none are given.
+
+    Returns
+    -------
+    int
+        The exit code. Bad input gives one line on stderr and 2, never a traceback.
+
+    Examples
+    --------
+    >>> main(["claims", "--json"])  # doctest: +ELLIPSIS
+    [...
+    0
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    stdout = sys.stdout
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="porism", standalone_mode=False)
+        sys.stdout.flush()
+        return code or 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return _broken_pipe()
+    except SystemExit as left:  # after completing a word; or with stdout wrapped, as nobody reads it
+        return _broken_pipe() if sys.stdout is not stdout else int(left.code or 0)
+    except Exception as error:
+        if os.environ.get("PORISM_DEBUG"):
+            raise
+        name, message, code = type(error).__name__, str(error), 2
+        if hasattr(error, "format_message"):  # a usage error, of whichever click typer carries
+            message = error.format_message()
+        elif isinstance(error, MemoryError):
+            message = f"not enough memory: {error}" if message else "not enough memory"
+        elif not isinstance(error, (ValueError, TypeError, OSError, MissingExtraError)):
+            message, code = f"{name}: {message} (set PORISM_DEBUG=1 for the traceback)", 70
+        verbs = {command.name for command in app.registered_commands}
+        verb = f" {words[0]}" if words and words[0] in verbs else ""
+        print(f"porism{verb}: {' '.join(message.split()) or name}", file=sys.stderr)
+        return code
+
+
+def _broken_pipe() -> int:
+    # else the interpreter complains when it flushes at its end
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141

@@ -1,0 +1,220 @@
+"""The report page: one self-contained file, without scripts or external assets."""
+
+import base64
+import importlib.metadata
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from porism._show import show
+from porism.claims import Evidence, Outcome
+from porism.cli.common import scrub
+
+if TYPE_CHECKING:
+    from porism.cli.reproduce import Step
+
+__all__ = ["page"]
+
+SVG_LIMIT = 400_000
+"""Bytes above which the page carries the PNG of a figure instead of its SVG."""
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2128; --soft: #59636e; --line: #d5dae0; --paper: #fff;
+  --card: #f6f8fa; --good: #0a6b4b; --bad: #b42318; --link: #0b5fa5 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #a3adb8; --line: #3a424c;
+  --paper: #14181d; --card: #1d2229; --good: #4cc38a; --bad: #ff8f85; --link: #7cbcf5 } }
+* { box-sizing: border-box }
+html { scroll-behavior: smooth; -webkit-text-size-adjust: 100% }
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 76rem; background: var(--paper);
+  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif }
+h1 { margin: 0 0 .25rem; font-size: 1.7rem; line-height: 1.2 }
+h2 { margin: 2.5rem 0 .5rem; font-size: 1.35rem }
+h3 { margin: 2rem 0 .5rem; font-size: 1.1rem }
+a { color: var(--link) }
+p { max-width: 46rem; margin: .4rem 0 }
+nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .4rem 1rem }
+.soft, figcaption, caption { color: var(--soft) }
+.good { color: var(--good) } .bad { color: var(--bad) }
+.good, .bad { font-weight: 600 }
+.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem; margin: .75rem 0 }
+.scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; line-height: 1.4 }
+th, td { padding: .5rem .75rem; text-align: left; vertical-align: top; overflow-wrap: break-word }
+thead th { background: var(--card); white-space: nowrap }
+tbody { border-top: 1px solid var(--line) }
+tbody th { white-space: nowrap }
+td.long { min-width: min(20rem, 45vw); max-width: 32rem }
+td.number { font-variant-numeric: tabular-nums; min-width: 6rem; max-width: 14rem }
+tr.control { color: var(--soft) } tr.control td { padding-top: 0 }
+tbody:target { background: var(--card) }
+small { display: block; color: var(--soft) }
+summary { color: var(--soft); cursor: pointer }
+.figures { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)) }
+figure { margin: 0 }
+figure img { display: block; width: 100%; height: auto; padding: .5rem; background: #fff;
+  border: 1px solid var(--line); border-radius: .5rem }
+figcaption { font-size: .9rem; margin-top: .4rem }
+"""
+
+HEADS = ("claim", "verdict", "statement", "kind", "measured", "expected", "tolerance", "trials", "seconds")
+
+
+def page(
+    modules: Sequence[str],
+    outcomes: Sequence[Outcome],
+    figures: Sequence["Step"],
+    notebooks: Sequence["Step"],
+    folder: Path,
+    scale: str,
+    seed: int,
+) -> str:
+    """Write the page as one string; the figures' files are read from a folder."""
+    good = sum(outcome.ok for outcome in outcomes)
+    broken = [step for step in (*figures, *notebooks) if step.error]
+    state = _verdict(f"{good} of {len(outcomes)} claims came out as stated", good == len(outcomes))
+    failures = "".join(
+        f'<li><a href="#{escape(o.claim.id)}">{escape(o.claim.id)}</a>: {_verdict(o.verdict, False)}</li>'
+        for o in outcomes
+        if not o.ok
+    )
+    failures += "".join(f"<li>{s.module}/{escape(s.name)}: {_verdict(s.error, False)}</li>" for s in broken)
+    sections = "".join(
+        _section(
+            name,
+            [outcome for outcome in outcomes if outcome.claim.module == name],
+            [step for step in figures if step.module == name],
+            [step for step in notebooks if step.module == name],
+            folder,
+        )
+        for name in modules
+    )
+    links = "".join(f'<a href="#{name}">{name}</a>' for name in (*modules, "versions"))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>porism report</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<h1>porism report</h1>
+<p>{state}, at scale {escape(scale)} with seed {seed}. Each claim is checked, and then checked again with one
+hypothesis broken: on this control the same check must fail, or it could not have told us anything.</p>
+{f"<ul>{failures}</ul>" if failures else ""}
+<nav aria-label="Contents">{links}</nav>
+</header>
+<main>{sections}
+<section id="versions"><h2>versions and machine</h2>{_table((), _versions())}</section>
+</main>
+</body>
+</html>
+"""
+
+
+def _section(
+    name: str, outcomes: list[Outcome], figures: list["Step"], notebooks: list["Step"], folder: Path
+) -> str:
+    runs = "".join(
+        f"<p>Notebook {escape(n.name)}: "
+        f"{_verdict(f'failed, {n.error}', False) if n.error else f'ran in {n.seconds:.1f} s'}.</p>"
+        for n in notebooks
+    )
+    claims = _table(HEADS, "".join(map(_claim, outcomes)), f"claims of {name}") if outcomes else ""
+    drawn = "".join(_figure(step, folder) for step in figures)
+    return (
+        f'<section id="{name}"><h2>{name}</h2>{runs}{claims}'
+        + (f'<h3 id="{name}-figures">figures</h3><div class="figures">{drawn}</div>' if drawn else "")
+        + "</section>"
+    )
+
+
+def _claim(outcome: Outcome) -> str:
+    claim, anchor = outcome.claim, escape(outcome.claim.id, quote=True)
+    numbers = "".join(
+        f"<small>{escape(key)}: {escape(scrub(show(value)))}</small>"
+        for key, value in outcome.evidence.numbers.items()
+    )
+    details = f"<details><summary>numbers</summary>{numbers}</details>" if numbers else ""
+    control = _verdict("fails, as it must", True)
+    if outcome.control_evidence.holds:
+        control = _verdict("does not fail", False)
+    elif "control raised" in outcome.error:
+        control = _verdict("raised", False)
+    return (
+        f'<tbody id="{anchor}"><tr><th scope="row"><a href="#{anchor}">{escape(claim.id)}</a></th>'
+        f"<td>{_verdict(outcome.verdict, outcome.ok)}</td>"
+        f'<td class="long">{escape(claim.statement)}<small>{escape(claim.source)}</small>{details}</td>'
+        f"<td>{claim.kind}</td>{_numbers(outcome.evidence)}"
+        f"<td>{outcome.seconds:.2f}</td></tr>"
+        f'<tr class="control"><td></td><td>{control}</td>'
+        f'<td class="long">control: {escape(claim.control)}</td>'
+        f"<td></td>{_numbers(outcome.control_evidence)}<td></td></tr></tbody>"
+    )
+
+
+def _numbers(evidence: Evidence) -> str:
+    cells = [
+        escape(scrub(show(value))) for value in (evidence.measured, evidence.expected, evidence.tolerance)
+    ]
+    cells[2] += f"<small>{escape(evidence.tolerance_origin)}</small>"
+    return "".join(f'<td class="number">{cell}</td>' for cell in (*cells, str(evidence.trials)))
+
+
+def _figure(step: "Step", folder: Path) -> str:
+    anchor = f"{step.module}-{step.name}"
+    caption = f"<figcaption><b>{escape(step.name)}</b> {escape(step.caption)}"
+    if step.error:
+        failure = _verdict(f"failed, {step.error}", False)
+        return f'<figure id="{anchor}">{caption} {failure}</figcaption></figure>'
+    file = folder / f"{step.module}_{step.name}.svg"
+    kind = "svg+xml"
+    if file.stat().st_size > SVG_LIMIT:
+        file, kind = file.with_suffix(".png"), "png"
+    data = base64.b64encode(file.read_bytes()).decode()
+    alt = escape(f"Figure {step.name} of {step.module}: {step.caption}", quote=True)
+    return (
+        f'<figure id="{anchor}"><img src="data:image/{kind};base64,{data}" alt="{alt}">'
+        f"{caption} <span>({step.seconds:.1f} s)</span></figcaption></figure>"
+    )
+
+
+def _versions() -> str:
+    """Name what a number may depend on, and nothing that names a person or a place."""
+    rows = [("Python", platform.python_version()), ("porism", importlib.metadata.version("porism"))]
+    names = {
+        re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in importlib.metadata.requires("porism") or ()
+    }
+    for name in sorted(names - {"porism"}, key=str.lower):
+        try:
+            rows.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((name, "not installed"))
+    rows.append(("system", f"{platform.system()} {platform.machine()}"))
+    rows.append(("CPU", f"{_cpu()}, {os.cpu_count()} threads"))
+    return "".join(
+        f'<tr><th scope="row">{escape(key)}</th><td>{escape(value)}</td></tr>' for key, value in rows
+    )
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return found[1] if found else platform.processor() or "unknown"
+
+
+def _table(heads: Iterable[str], body: str, label: str = "versions") -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+    return f"{box}<table>{head}{body}</table></div>"
+
+
+def _verdict(text: str, good: bool) -> str:
+    return f'<span class="{"good" if good else "bad"}">{escape(text)}</span>'

@@ -1,0 +1,144 @@
+"""`porism reproduce`: run claims, figures and notebooks of modules, and write one page about them."""
+
+import dataclasses
+import functools
+import importlib
+import importlib.util
+import inspect
+import json
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from porism import checks
+from porism.cli.common import Modules, Scale, Seed, Workers, scrub
+
+__all__ = ["reproduce"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A figure or a notebook after its run; `error` is empty where it went well."""
+
+    module: str
+    name: str
+    caption: str
+    seconds: float
+    error: str
+
+
+def reproduce(
+    modules: Modules = None,
+    scale: Scale = "paper",
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("report"),
+    workers: Workers = 1,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="Folder of notebooks; the checkout's by default.")
+    ] = None,
+) -> None:
+    """Run claims, figures and notebooks and write one report page.
+
+    The page is OUT/index.html, and the exit code 1 if a step failed. Claims go to OUT/claims.json, figures to
+    OUT/figures, executed notebooks to OUT/notebooks, each as soon as it is done.
+
+    Example: porism reproduce partition --scale smoke --out report
+    """
+    from joblib import Parallel, delayed
+    from tqdm import tqdm
+
+    from porism import claims, sims
+    from porism.cli import report
+    from porism.cli.notebooks import find
+
+    checks.one_of("scale", scale, claims.SCALES)
+    known = sims.modules()
+    chosen = [checks.one_of("MODULE", name, known) for name in modules or known]
+    listed = sims.ledger(*chosen)
+    scripts = {name: path for name, path in find(notebooks).items() if name in chosen}
+    figures = [(name, key) for name in chosen for key in _figures(name)]
+    for folder in ("figures", "notebooks"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+
+    outcomes: list[claims.Outcome] = []
+    steps: dict[str, list[Step]] = {"figures": [], "notebooks": []}
+    with tqdm(total=len(listed) + len(figures) + len(scripts), desc="reproduce", unit="step") as bar:
+
+        def keep(outcome: claims.Outcome) -> None:
+            outcomes.append(outcome)
+            text = json.dumps(claims.Ledger(outcomes).to_dict(), indent=1, ensure_ascii=False)
+            checks.write_atomic(out / "claims.json", lambda stream: stream.write(text.encode()))
+            bar.update()
+
+        claims.run(listed, scale, seed, workers=workers, each=keep)
+        pool = Parallel(n_jobs=workers, return_as="generator")
+        for step in pool(delayed(_draw)(*figure, scale, seed, out / "figures") for figure in figures):
+            steps["figures"].append(step)
+            bar.update()
+        for name, script in scripts.items():
+            steps["notebooks"].append(_execute(name, script, scale, out / "notebooks"))
+            bar.update()
+
+    page = report.page(chosen, outcomes, steps["figures"], steps["notebooks"], out / "figures", scale, seed)
+    checks.write_atomic(out / "index.html", lambda stream: stream.write(page.encode()))
+    broken = [f"{s.module}/{s.name}" for part in steps.values() for s in part if s.error]
+    broken += [outcome.claim.id for outcome in outcomes if not outcome.ok]
+    typer.echo(
+        f"{out / 'index.html'}: {len(outcomes)} claims, {len(figures)} figures, {len(scripts)} notebooks"
+    )
+    if broken:
+        typer.echo(f"failed: {', '.join(broken)}")
+        raise typer.Exit(1)
+
+
+def _figures(module: str) -> dict[str, Callable]:
+    name = f"porism.sims.{module}.figures"
+    return importlib.import_module(name).FIGURES if importlib.util.find_spec(name) else {}
+
+
+def _draw(module: str, name: str, scale: str, seed: int, folder: Path) -> Step:
+    import matplotlib
+    import numpy as np
+    from matplotlib import pyplot
+
+    from porism.sims.style import style
+
+    matplotlib.use("agg")  # no window, wherever this runs
+    draw = _figures(module)[name]
+    stream = np.random.SeedSequence([seed, zlib.crc32(f"{module}/{name}".encode())])
+
+    def work() -> None:
+        try:
+            with style():
+                figure = draw(scale, np.random.default_rng(stream)).figure
+                for kind in ("png", "svg"):
+                    metadata = {"Date": None} if kind == "svg" else {}  # the same figure is the same file
+                    save = functools.partial(figure.savefig, format=kind, metadata=metadata)
+                    checks.write_atomic(folder / f"{module}_{name}.{kind}", save)
+        finally:
+            pyplot.close("all")
+
+    return _step(module, name, (inspect.getdoc(draw) or name).splitlines()[0], work)
+
+
+def _execute(module: str, script: Path, scale: str, folder: Path) -> Step:
+    from porism.cli.notebooks import execute, write
+
+    target = folder / script.with_suffix(".ipynb").name
+    return _step(module, target.name, "", lambda: write(execute(script, scale), target))
+
+
+def _step(module: str, name: str, caption: str, work: Callable[[], None]) -> Step:
+    start, error = time.perf_counter(), ""
+    try:
+        work()
+    except Exception as problem:  # one failure must not cost the page
+        kind = type(problem).__name__
+        lines = [line for line in str(problem).splitlines() if line.strip()] or [""]
+        # the message of a failed cell begins with its source and ends with what went wrong
+        error = scrub(lines[-1] if kind == "CellExecutionError" else f"{kind}: {lines[0]}")
+    return Step(module, name, caption, time.perf_counter() - start, error)

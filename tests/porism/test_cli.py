@@ -1,0 +1,205 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from porism.cli import app, main
+
+VERBS = [command.name for command in app.registered_commands]
+
+
+@pytest.fixture
+def call(fake, capsys):
+    def run(*words):
+        code = main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_version_and_help(call):
+    import porism
+
+    assert call("--version") == (0, f"porism {porism.__version__}\n", "")
+    code, out, _ = call()
+    assert code == 0
+    assert all(verb in out for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_ends_with_an_example(call, verb):
+    """The example stands at the end of the description, and its options exist."""
+    code, out, _ = call(verb, "--help")
+    command = next(c for c in app.registered_commands if c.name == verb)
+    example = command.callback.__doc__.strip().splitlines()[-1].strip()
+    assert code == 0
+    assert example.startswith(f"Example: porism {verb}")
+    assert " ".join(example.split()) in " ".join(out.split())
+    assert all(word in out for word in example.split() if word.startswith("--"))
+
+
+def test_claims(call):
+    code, out, err = call("claims", "fake", "--json")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)
+    assert [row["id"] for row in rows] == ["FK-1", "FK-2", "FK-10"]
+    assert set(rows[0]) == {"id", "module", "kind", "statement", "source", "control"}
+    code, out, _ = call("claims", "fake")
+    assert out.splitlines()[2].split() == ["FK-2", "theorem", "One", "is", "one."]
+
+
+def test_check(call):
+    code, out, err = call("check", "FK-2", "FK-10", "--seed", "3")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[1].split()[:6] == ["FK-2", "theorem", "holds", "1", "1", "0"]
+    assert lines[2].split()[:3] == ["FK-10", "refuted", "refuted"]
+    assert lines[-1] == "2 of 2 claims came out as stated"
+    assert "claims" in err
+
+
+def test_check_json_goes_to_stdout_alone(call):
+    code, out, _ = call("check", "fake", "--json")
+    assert code == 0
+    assert [row["verdict"] for row in json.loads(out)] == ["holds", "holds", "refuted"]
+
+
+def test_check_exits_1_when_a_claim_fails(call, fake):
+    from porism.claims import Evidence, claim
+    from porism.sims import ledger
+
+    ledger("fake")
+
+    def never(scale, rng, broken=False):
+        return Evidence(False, 0.0, 1.0, 0.0, "none")
+
+    never.__module__ = "porism.sims.fake.claims"
+    claim("FK-3", kind="theorem", source="s", statement="t", control="c")(never)
+    code, out, _ = call("check", "fake")
+    assert code == 1
+    assert "3 of 4 claims" in out
+
+
+def test_bench(call):
+    code, out, _ = call("bench", "fake")
+    assert code == 0
+    assert out.splitlines()[1].split() == ["sum", "builtin", "3", "0.5", "1", "2", "0"]
+    assert out.splitlines()[2].endswith("absent is not installed")
+    assert json.loads(call("bench", "fake", "--json")[1])[0]["ratio"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("check", "FK-22"), "porism check: no claim or module 'FK-22'; near it: FK-2"),
+        (("check", "zzz"), "porism check: no claim or module 'zzz'; `porism claims` lists them"),
+        (("claims", "fak"), "porism claims: no claim or module 'fak'; near it: fake"),
+        (
+            ("check", "fake", "--scale", "huge"),
+            "porism check: scale must be one of 'smoke', 'paper', got str 'huge'",
+        ),
+        (("check", "--seed", "x"), "porism check: Invalid value for '--seed'"),
+        (("check", "--seed", "-1"), "porism check: Invalid value for '--seed'"),
+        (("check", "--nope"), "porism check: No such option: --nope"),
+        (("bench", "nothing"), "porism bench: MODULE must be one of"),
+        (("reproduce", "nothing"), "porism reproduce: MODULE must be one of"),
+        (("reproduce", "fake", "--notebooks", "nowhere"), "porism reproduce: [Errno 2]"),
+        (("notebooks", "nowhere"), "porism notebooks: [Errno 2]"),
+        (("frobnicate",), "porism: No such command 'frobnicate'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(call, words, message):
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ValueError("two\n  lines"), 2, "porism claims: two lines\n"),
+        (ValueError(), 2, "porism claims: ValueError\n"),
+        (
+            MemoryError("Unable to allocate 8 GiB"),
+            2,
+            "porism claims: not enough memory: Unable to allocate 8 GiB\n",
+        ),
+        (
+            PermissionError(13, "Permission denied", "a.npz"),
+            2,
+            "porism claims: [Errno 13] Permission denied: 'a.npz'\n",
+        ),
+        (
+            ZeroDivisionError("by zero"),
+            70,
+            "porism claims: ZeroDivisionError: by zero (set PORISM_DEBUG=1 for the traceback)\n",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+        (EOFError(), 70, None),
+    ],
+)
+def test_every_error_is_one_line(call, monkeypatch, error, code, message):
+    def fail(names):
+        raise error
+
+    monkeypatch.setattr("porism.cli.claims.select", fail)
+    got, out, err = call("claims")
+    assert (got, out) == (code, "")
+    assert message is None or err == message
+
+
+def test_a_missing_extra_is_named(call, fake, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    code, out, err = call("notebooks", str(fake), "--scale", "smoke")
+    assert (code, out) == (2, "")
+    message = (
+        "porism notebooks: nbclient is not installed; it needs the extra 'lab': pip install 'porism[lab]'"
+    )
+    assert err.splitlines()[-1] == message
+
+
+def test_debug_shows_the_traceback(call, monkeypatch):
+    monkeypatch.setenv("PORISM_DEBUG", "1")
+    with pytest.raises(ValueError, match="no claim or module"):
+        call("check", "zzz")
+
+
+def test_module_runs_as_the_program(tmp_path):
+    for words in (["--version"], ["claims", "zzz"]):
+        module = subprocess.run([sys.executable, "-m", "porism", *words], capture_output=True, cwd=tmp_path)
+        script = os.path.join(os.path.dirname(sys.executable), "porism")
+        program = subprocess.run([script, *words], capture_output=True, cwd=tmp_path)
+        assert (module.stdout, module.stderr, module.returncode) == (
+            program.stdout,
+            program.stderr,
+            program.returncode,
+        )
+        assert module.returncode == (0 if words == ["--version"] else 2)
+
+
+def test_a_closed_pipe_is_no_accident(tmp_path):
+    code = "import sys; from porism.cli import main; sys.stdin.read(); sys.exit(main(['--help']))"
+    program = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    program.stdout.close()
+    program.stdin.close()
+    assert program.stderr.read() == b""
+    program.stderr.close()
+    assert program.wait() == 141
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("porism che", "check"), ("porism check --sc", "--scale")])
+def test_completion(tmp_path, typed, offered):
+    words = {"_PORISM_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    command = [sys.executable, "-m", "porism"]
+    done = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout.strip(), done.stderr, done.returncode) == (offered, "", 0)
