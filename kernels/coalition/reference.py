@@ -62,7 +62,11 @@ def quantile_margin(
     i, j = pair
     sides = []
     for scores, inside, outside in ((low, i, j), (high, j, i)):
-        masks = [m for m in range(scores.size) if m >> inside & 1 and not m >> outside & 1 and weights[m.bit_count()]]
+        masks = [
+            m
+            for m in range(scores.size)
+            if m >> inside & 1 and not m >> outside & 1 and weights[m.bit_count()]
+        ]
         sides.append(sorted((float(scores[m]), weights[m.bit_count()]) for m in masks))
     ladders = [[value for value, weight in side for _ in range(weight)] for side in sides]
     return min(a - b for a, b in zip(*ladders, strict=True))

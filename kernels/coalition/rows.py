@@ -78,7 +78,9 @@ def _value(x: Any) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def row_sweep(order: Any, kinds: Any, values: Any, program: Any, start: Any, running: bool, tolerance: float) -> Any:
+def row_sweep(
+    order: Any, kinds: Any, values: Any, program: Any, start: Any, running: bool, tolerance: float
+) -> Any:
     """Sweep in the given order; per row the least D, its position, and the worst sum of gap * D.
 
     ``running=False``: the worst sum takes the negative terms only (any increasing transform);
@@ -110,7 +112,11 @@ def row_sweep(order: Any, kinds: Any, values: Any, program: Any, start: Any, run
                 term = gap * x
             else:
                 _difference(r, acc, extra, upper, lower, d)
-                if where[r] < 0 or _less(d, least[r]) or (values[t] < values[where[r]] and not _less(least[r], d)):
+                if (
+                    where[r] < 0
+                    or _less(d, least[r])
+                    or (values[t] < values[where[r]] and not _less(least[r], d))
+                ):
                     least[r], where[r] = d, t
                 term = gap * _value(d)
             total[r] += term
@@ -147,7 +153,9 @@ def row_trace(order: Any, kinds: Any, values: Any, program: Any, start: Any) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def quantile_margin(low_order: Any, high_order: Any, low: Any, high: Any, weights: Any, upper: Any, lower: Any) -> Any:
+def quantile_margin(
+    low_order: Any, high_order: Any, low: Any, high: Any, weights: Any, upper: Any, lower: Any
+) -> Any:
     """Per pair ``min_p Q_ij(p) - Q_ji(p)``: two score-ordered lists merged on their exact cumulated mass.
 
     ``low`` and ``high`` are the scores in the order of ``low_order`` and ``high_order``.

@@ -8,7 +8,14 @@ from porism.theory.partition.bands import pair_radius, permutation_radius, playe
 from porism.theory.partition.certificate import Certificate
 from porism.theory.partition.certify import certify_partition, robust_ks, value_intervals
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
-from porism.theory.partition.decisions import Decision, OrderedPartition, RelativeThreshold, Sign, Threshold, TopK
+from porism.theory.partition.decisions import (
+    Decision,
+    OrderedPartition,
+    RelativeThreshold,
+    Sign,
+    Threshold,
+    TopK,
+)
 from porism.theory.partition.dominance import desirability_matrix, is_coalitionally_dominant
 from porism.theory.partition.errors import (
     BoundaryTieError,

@@ -100,7 +100,9 @@ def permutation_radius(n: int, delta: float, m: int) -> float:
 
 
 def sequential_delta(look: int, delta: float) -> float:
-    """Error probability to spend at look r = 0, 1, 2, ... of a doubling schedule: ``6 delta / (pi^2 (r+1)^2)``.
+    """Error probability to spend at look r = 0, 1, 2, ... of a doubling schedule.
+
+    ``delta_r = 6 delta / (pi^2 (r+1)^2)`` (PR-18).
 
     Parameters
     ----------
@@ -125,30 +127,54 @@ def sequential_delta(look: int, delta: float) -> float:
 def _omega(rows: SampledTable, sv: Semivalue) -> float:
     """Constant q_|S| / Pr(S) of a design that fits the semivalue, or an error."""
     if rows.design == "unknown" or rows.truncated:
-        raise ValueError(f"target='population' needs an i.i.d. design, got design={rows.design!r}, "
-                         f"truncated={rows.truncated}; use target='estimate'")
+        raise ValueError(
+            f"target='population' needs an i.i.d. design, got design={rows.design!r}, "
+            f"truncated={rows.truncated}; use target='estimate'"
+        )
     w = sv.parameters[0] if sv.family == "wbanzhaf" else Fraction(1, 2)
     banzhaf = sv.family in ("banzhaf", "wbanzhaf")
-    fits = {"uniform": banzhaf and w == Fraction(1, 2), "msr": banzhaf,
-            "shapley-size": sv.family == "shapley", "permutation": sv.family == "shapley"}
+    fits = {
+        "uniform": banzhaf and w == Fraction(1, 2),
+        "msr": banzhaf,
+        "shapley-size": sv.family == "shapley",
+        "permutation": sv.family == "shapley",
+    }
     if not fits[rows.design]:
-        raise ValueError(f"target='population' needs a design that samples the semivalue: {rows.design!r} does not fit {sv}; "
-                         "use 'uniform' for Banzhaf, 'msr' for weighted Banzhaf, 'shapley-size' or 'permutation' for Shapley")
+        raise ValueError(
+            f"target='population' needs a design that samples the semivalue: {rows.design!r} does not "
+            f"fit {sv}; "
+            "use 'uniform' for Banzhaf, 'msr' for weighted Banzhaf, 'shapley-size' or 'permutation' "
+            "for Shapley"
+        )
     if rows.design in ("uniform", "msr"):
         return float(1 / (w * (1 - w)))
     return 2 * math.fsum(1 / s for s in range(1, rows.n_players))
 
 
-def certify_population(rows: SampledTable, sv: Semivalue, decision: Decision, transforms: MonotoneClass, ties: str,
-                       delta: float, epsilon: float, assumptions: dict[str, Any], sha: str) -> Certificate:
+def certify_population(
+    rows: SampledTable,
+    sv: Semivalue,
+    decision: Decision,
+    transforms: MonotoneClass,
+    ties: str,
+    delta: float,
+    epsilon: float,
+    assumptions: dict[str, Any],
+    sha: str,
+) -> Certificate:
     """Three-valued verdict on the population, with probability at least 1 - delta (PR-18, PR-19)."""
     omega = _omega(rows, sv)
     if not isinstance(decision, TopK | OrderedPartition) or transforms.shape != "increasing":
-        raise ValueError("target='population' supports TopK and OrderedPartition with shape='increasing'; use target='estimate'")
+        raise ValueError(
+            "target='population' supports TopK and OrderedPartition with shape='increasing'; use "
+            "target='estimate'"
+        )
     kappa = transforms.max_slope_ratio
     if math.isfinite(kappa) and rows.score_range is None:
-        raise ValueError("max_slope_ratio with target='population' needs the declared score_range of the sampled table "
-                         "(from_samples(..., score_range=(lo, hi)))")
+        raise ValueError(
+            "max_slope_ratio with target='population' needs the declared score_range of the sampled table "
+            "(from_samples(..., score_range=(lo, hi)))"
+        )
     values = estimate_values(rows, assumptions["estimator"])
     part = partition(decision, [Fraction(float(v)) for v in values], ties)
     order = np.argsort(rows.scores, kind="stable")[::-1]
@@ -173,28 +199,62 @@ def certify_population(rows: SampledTable, sv: Semivalue, decision: Decision, tr
             broken_kappa |= good < kappa * bad
     robust, broken = (robust_kappa, broken_kappa) if math.isfinite(kappa) else (lower >= -epsilon, upper < 0)
     gap = abs(point + epsilon)
-    needed = None if gap == 0 or not math.isfinite(radius_at) else math.ceil(rows.n_units * (radius_at / gap) ** 2)
-    statistics = {"m": rows.n_units, "delta": delta, "epsilon": epsilon, "radius": radius_at, "lower": lower,
-                  "upper": upper, "samples_needed": needed, "band": curves.kind}
+    needed = (
+        None if gap == 0 or not math.isfinite(radius_at) else math.ceil(rows.n_units * (radius_at / gap) ** 2)
+    )
+    statistics = {
+        "m": rows.n_units,
+        "delta": delta,
+        "epsilon": epsilon,
+        "radius": radius_at,
+        "lower": lower,
+        "upper": upper,
+        "samples_needed": needed,
+        "band": curves.kind,
+    }
     return Certificate(
-        verdict="robust" if robust else "not_robust" if broken else "undecided", strict=False, decision=decision,
-        members=part.blocks[0], blocks=part.blocks, semivalues=tuple(map(float, values)),
-        base_gap=float(min(part.gaps)), level_margin=None, level=level, pair=part.pair(worst), slope_radius=None,
-        slope_pair=None, score_margin=None, permanent_ties=(), witness=None, assumptions=assumptions,
-        statistics=statistics, table_sha256=sha,
+        verdict="robust" if robust else "not_robust" if broken else "undecided",
+        strict=False,
+        decision=decision,
+        members=part.blocks[0],
+        blocks=part.blocks,
+        semivalues=tuple(map(float, values)),
+        base_gap=float(min(part.gaps)),
+        level_margin=None,
+        level=level,
+        pair=part.pair(worst),
+        slope_radius=None,
+        slope_pair=None,
+        score_margin=None,
+        permanent_ties=(),
+        witness=None,
+        assumptions=assumptions,
+        statistics=statistics,
+        table_sha256=sha,
     )
 
 
 class _Curves:
     """Estimated level differences of a pair at every level, with the band that fits design and size."""
 
-    def __init__(self, rows: SampledTable, order: NDArray[np.int64], ends: NDArray[np.int64], omega: float,
-                 delta: float, pairs: int) -> None:
+    def __init__(
+        self,
+        rows: SampledTable,
+        order: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        omega: float,
+        delta: float,
+        pairs: int,
+    ) -> None:
         self.rows, self.ends, n, m = rows, ends, rows.n_players, rows.n_units
         self.delta, self.scale = delta, omega / m
         if rows.design == "permutation":
             gain, loss = (moves[order] for moves in permutation_moves(rows))
-            self.kind, self.moves, self.radius = "permutation", (gain, loss), 2 * permutation_radius(n, delta, m)
+            self.kind, self.moves, self.radius = (
+                "permutation",
+                (gain, loss),
+                2 * permutation_radius(n, delta, m),
+            )
             return
         self.members = rows.members[order]
         self.kind = "pair" if pairs * m <= PAIR_LIMIT else "player"
@@ -214,7 +274,9 @@ class _Curves:
         return d, pair_radius(self.rows.n_players, self.delta, *counts)
 
 
-def _integrals(x: Floats, levels: Floats, span: tuple[float, float] | None, empty: float) -> tuple[float, float]:
+def _integrals(
+    x: Floats, levels: Floats, span: tuple[float, float] | None, empty: float
+) -> tuple[float, float]:
     """Positive and negative part of the integral of a step curve over the declared range."""
     low, high = span  # type: ignore[misc]
     gaps = np.append(levels[:-1] - levels[1:], levels[-1] - low)

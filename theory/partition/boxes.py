@@ -41,7 +41,7 @@ class Boxes:
         return self.low is self.high
 
     def completed(self, row: tuple[int, int], n: int) -> Floats:
-        """A completion that breaks a failing row: small coalitions the worst way, missing ones as in ``base``.
+        """A completion that breaks a failing row: small coalitions the worst way, missing ones as ``base``.
 
         Worst is low for what helps the row, high for what hurts it, high for both players, low for neither.
         """
@@ -116,11 +116,20 @@ def make_boxes(table: UtilityTable, small: SmallCoalitions | None, missing: str,
             high[is_small] = np.minimum(above[is_small], hi)
             if (high[is_small] < lo).any():
                 mask = int(np.flatnonzero(is_small & (high < lo))[0])
-                raise NotMonotoneError(f"bounds: the floor {lo} of small coalitions is above the score of a superset of "
-                                       f"{coalition_name(mask)}; lower the floor")
+                raise NotMonotoneError(
+                    f"bounds: the floor {lo} of small coalitions is above the score of a superset of "
+                    f"{coalition_name(mask)}; lower the floor"
+                )
     base = np.where(absent, (low + high) / 2, scores)
-    return Boxes(base, low, high, is_small if small is not None else None,
-                 unknown if unknown.any() else None, skip, unbounded)
+    return Boxes(
+        base,
+        low,
+        high,
+        is_small if small is not None else None,
+        unknown if unknown.any() else None,
+        skip,
+        unbounded,
+    )
 
 
 def _small_mass(sv: Semivalue, n: int, below: int) -> Fraction:
@@ -145,7 +154,8 @@ def _monotone_bounds(scores: Floats, known: Mask, n: int) -> tuple[Floats, Float
         while not (known[subset] and scores[subset] > scores[mask]):
             subset = (subset - 1) & mask
         raise NotMonotoneError(
-            f"table must be monotone in inclusion: {coalition_name(subset)} scores {scores[subset]}, its superset "
+            f"table must be monotone in inclusion: {coalition_name(subset)} scores {scores[subset]}, "
+            "its superset "
             f"{coalition_name(mask)} only {scores[mask]}; use values='range' or missing='range'"
         )
     return below, above

@@ -135,10 +135,14 @@ class Certificate:
         try:
             data = json.loads(text)
             if data["format_version"] > FORMAT_VERSION:
-                raise ValueError(f"format_version {data['format_version']} is newer than {FORMAT_VERSION}; update porism")
+                raise ValueError(
+                    f"format_version {data['format_version']} is newer than {FORMAT_VERSION}; update porism"
+                )
             decision = revive(data["decision"])
             data["decision"] = decision
-            data["witness"] = None if data["witness"] is None else WitnessUtility.from_dict(data["witness"], decision)
+            data["witness"] = (
+                None if data["witness"] is None else WitnessUtility.from_dict(data["witness"], decision)
+            )
             margin = data["level_margin"]
             data["level_margin"] = None if margin is None else Fraction(margin)
             for name in ("base_gap", "slope_radius", "score_margin"):
@@ -147,10 +151,14 @@ class Certificate:
                 data[name] = None if data[name] is None else tuple(data[name])
             for name in ("blocks", "permanent_ties"):
                 data[name] = tuple(tuple(item) for item in data[name])
-            data["statistics"] = {k: float(v) if v in ("inf", "-inf") else v for k, v in data["statistics"].items()}
+            data["statistics"] = {
+                k: float(v) if v in ("inf", "-inf") else v for k, v in data["statistics"].items()
+            }
             return cls(**data)
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"certificate: not a certificate in JSON ({error!r}); write one with to_json") from None
+            raise ValueError(
+                f"certificate: not a certificate in JSON ({error!r}); write one with to_json"
+            ) from None
 
     def verify(self, table: UtilityTable) -> None:
         """Recompute the certificate from the table by another route, or raise.
@@ -181,8 +189,10 @@ class Certificate:
         word = self.verdict.replace("_", " ").upper()
         name = f"k={len(self.members)}" if len(self.blocks) == 2 else f"blocks={len(self.blocks)}"
         margin = "none" if self.level_margin is None else _short(self.level_margin)
-        return (f"{word}  {name}  margin={margin}  slope_radius={_short(self.slope_radius)}  "
-                f"score_margin={_short(self.score_margin)}")
+        return (
+            f"{word}  {name}  margin={margin}  slope_radius={_short(self.slope_radius)}  "
+            f"score_margin={_short(self.score_margin)}"
+        )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Bar chart of the values with the blocks in colour; returns the axes."""
@@ -193,8 +203,12 @@ class Certificate:
         colours = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
         for number, block in enumerate(self.blocks):
             if block:
-                ax.bar([str(i) for i in block], [self.semivalues[i] for i in block],
-                       color=colours[number % len(colours)], label=f"block {number + 1}")
+                ax.bar(
+                    [str(i) for i in block],
+                    [self.semivalues[i] for i in block],
+                    color=colours[number % len(colours)],
+                    label=f"block {number + 1}",
+                )
         ax.set_xlabel("player")
         ax.set_ylabel("value (score units)")
         ax.set_title(self.summary(), fontsize="small")
@@ -202,9 +216,17 @@ class Certificate:
         return ax
 
     def _repr_html_(self) -> str:
-        rows = {"verdict": self.verdict, "strict": self.strict, "members": list(self.members),
-                "level margin": self.level_margin, "slope radius": _short(self.slope_radius),
-                "score margin": _short(self.score_margin), "level": self.level, "pair": self.pair, **self.statistics}
+        rows = {
+            "verdict": self.verdict,
+            "strict": self.strict,
+            "members": list(self.members),
+            "level margin": self.level_margin,
+            "slope radius": _short(self.slope_radius),
+            "score margin": _short(self.score_margin),
+            "level": self.level,
+            "pair": self.pair,
+            **self.statistics,
+        }
         body = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in rows.items())
         return f"<table>{body}</table>"
 

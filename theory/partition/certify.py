@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from porism.errors import NumericalWarning
 from porism.theory.partition.boxes import Boxes, make_boxes
 from porism.theory.partition.certificate import Certificate
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
-from porism.theory.partition.decisions import Decision, OrderedPartition, Partition, RelativeThreshold, Sign, Threshold, TopK, partition
+from porism.theory.partition.decisions import (
+    Decision,
+    OrderedPartition,
+    Partition,
+    Sign,
+    Threshold,
+    TopK,
+    partition,
+)
 from porism.theory.partition.errors import DegenerateUtilityError
 from porism.theory.partition.judge import Judgement, judge
 from porism.theory.partition.levels import Levels, make_program
@@ -23,13 +32,15 @@ from porism.theory.partition.witness import make_witness
 
 __all__ = ["certify_partition", "robust_ks", "value_intervals"]
 
+INCREASING = MonotoneClass()
+
 
 def certify_partition(
     table: UtilityTable,
     sv: Semivalue,
     decision: Decision,
     *,
-    transforms: MonotoneClass = MonotoneClass(),
+    transforms: MonotoneClass = INCREASING,
     small: SmallCoalitions | None = None,
     missing: str = "raise",
     ties: str = "raise",
@@ -126,34 +137,61 @@ def certify_partition(
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon}")
     if isinstance(decision, Threshold) and decision.tau and not transforms.range_normalised:
-        raise ValueError(f"tau={float(decision.tau):g} is not scale-free: phi may multiply all scores; use tau=0, "
-                         "RelativeThreshold, or MonotoneClass(range_normalised=True)")
+        raise ValueError(
+            f"tau={float(decision.tau):g} is not scale-free: phi may multiply all scores; use tau=0, "
+            "RelativeThreshold, or MonotoneClass(range_normalised=True)"
+        )
     if target != "exact":
         from porism.theory.partition.sampled import certify_sampled
 
-        return certify_sampled(table, sv, decision, transforms, small, ties, target, delta, epsilon, estimator)
+        return certify_sampled(
+            table, sv, decision, transforms, small, ties, target, delta, epsilon, estimator
+        )
     return _Exact(table, sv, decision, transforms, small, missing, ties, strict).run(radii, device)
 
 
 class _Exact:
     """One exact certification: base partition, boxes, levels, judgement, witness."""
 
-    def __init__(self, table: UtilityTable, sv: Semivalue, decision: Decision, transforms: MonotoneClass,
-                 small: SmallCoalitions | None, missing: str, ties: str, strict: str) -> None:
-        self.table, self.sv, self.decision, self.transforms, self.strict = table, sv, decision, transforms, strict
+    def __init__(
+        self,
+        table: UtilityTable,
+        sv: Semivalue,
+        decision: Decision,
+        transforms: MonotoneClass,
+        small: SmallCoalitions | None,
+        missing: str,
+        ties: str,
+        strict: str,
+    ) -> None:
+        self.table, self.sv, self.decision, self.transforms, self.strict = (
+            table,
+            sv,
+            decision,
+            transforms,
+            strict,
+        )
         self.n = table.n_players
         rounded = table.rounded(transforms.decimals)
         self.boxes = make_boxes(rounded, small, missing, sv)
         if not self.boxes.plain:
             _check_boxed(decision, small, missing, self.boxes)
         self.assumptions = {
-            "class": transforms.describe(), "small": None if small is None else small.describe(), "missing": missing,
-            "completion": None if not np.isnan(table.scores).any() else "midpoint", "target": "exact", "ties": ties,
-            "strict": strict, "decimals": transforms.decimals, "semivalue": str(sv),
+            "class": transforms.describe(),
+            "small": None if small is None else small.describe(),
+            "missing": missing,
+            "completion": None if not np.isnan(table.scores).any() else "midpoint",
+            "target": "exact",
+            "ties": ties,
+            "strict": strict,
+            "decimals": transforms.decimals,
+            "semivalue": str(sv),
         }
         lowest = min(float(self.boxes.low.min()), float(self.boxes.base.min()))
         if lowest == float(self.boxes.high.max()):
-            raise DegenerateUtilityError("table holds a constant utility: every partition is a tie; check the scorer")
+            raise DegenerateUtilityError(
+                "table holds a constant utility: every partition is a tie; check the scorer"
+            )
         self.values = exact_semivalues(self.boxes.base, sv, self.n)
         self.part = partition(decision, self.values, ties)
         span = Fraction(float(self.boxes.high.max())) - Fraction(float(self.boxes.low.min()))
@@ -179,15 +217,20 @@ class _Exact:
                 verdict, failing = ("undecided", found) if other.robust else ("not_robust", other)
         witness = None
         if verdict == "not_robust":
-            row = failing.radius_row if failing.radius_row is not None and not self._plain_class() else failing.row
+            row = (
+                failing.radius_row
+                if failing.radius_row is not None and not self._plain_class()
+                else failing.row
+            )
             witness = make_witness(levels, self.part, self.boxes, self.transforms, self.decision, row)
         return self._certificate(found, verdict, witness, statistics, radii)
 
     def _plain_class(self) -> bool:
         return self.transforms.shape == "increasing" and math.isinf(self.transforms.max_slope_ratio)
 
-    def _certificate(self, found: Judgement, verdict: str, witness: Any, statistics: dict[str, Any],
-                     radii: Sequence[str]) -> Certificate:
+    def _certificate(
+        self, found: Judgement, verdict: str, witness: Any, statistics: dict[str, Any], radii: Sequence[str]
+    ) -> Certificate:
         part, pairs = self.part, self.part.kind == "pairs"
         slope = pairs and "slope" in radii
         tied = [part.rows[r] for r, gap in enumerate(part.gaps) if pairs and gap == 0 and verdict == "robust"]
@@ -229,9 +272,11 @@ class _Exact:
             import warnings
 
             warnings.warn(
-                f"scores: {close.size} pairs of levels differ by less than 1e-12 of the range (least {close.min():.3g}); "
+                f"scores: {close.size} pairs of levels differ by less than 1e-12 of the range (least "
+                f"{close.min():.3g}); "
                 "rounding noise can only cause a false not_robust, pass MonotoneClass(decimals=...)",
-                NumericalWarning, stacklevel=4,
+                NumericalWarning,
+                stacklevel=4,
             )
 
     def _sweep_on_gpu(self) -> None:
@@ -240,7 +285,9 @@ class _Exact:
 
         torch = require("torch", "torch")
         if not torch.cuda.is_available():
-            raise ValueError("device must be 'cpu' here, got 'cuda': torch sees no CUDA device; leave device out")
+            raise ValueError(
+                "device must be 'cpu' here, got 'cuda': torch sees no CUDA device; leave device out"
+            )
 
 
 def _check_boxed(decision: Decision, small: SmallCoalitions | None, missing: str, boxes: Boxes) -> None:
@@ -252,8 +299,10 @@ def _check_boxed(decision: Decision, small: SmallCoalitions | None, missing: str
     if isinstance(decision, Sign) and fine:
         return
     name = type(decision).__name__
-    raise ValueError(f"decision {name} cannot be certified with missing={missing!r} and small={small}: only Sign with "
-                     "values='range' or missing='range' can; use TopK or OrderedPartition, or complete the table")
+    raise ValueError(
+        f"decision {name} cannot be certified with missing={missing!r} and small={small}: only Sign with "
+        "values='range' or missing='range' can; use TopK or OrderedPartition, or complete the table"
+    )
 
 
 def robust_ks(table: UtilityTable, sv: Semivalue) -> NDArray[np.bool_]:
@@ -292,13 +341,15 @@ def robust_ks(table: UtilityTable, sv: Semivalue) -> NDArray[np.bool_]:
     values = _complete_values(table, sv)
     n = table.n_players
     ranking = sorted(range(n), key=lambda i: (-values[i], i))
-    untied = np.array([values[a] > values[b] for a, b in zip(ranking, ranking[1:], strict=False)], dtype=bool)
+    untied = np.array([values[a] > values[b] for a, b in pairwise(ranking)], dtype=bool)
     whole = sv.integer_pair_weights(n)
     if whole is not None:
         from porism.kernels.coalition import level_margins_all
 
         return untied & (level_margins_all(table.scores, whole[0], np.array(ranking)) >= 0)
-    margins = [_Exact(table, sv, TopK(k), MonotoneClass(), None, "raise", "weak", "increasing") for k in range(1, n)]
+    margins = [
+        _Exact(table, sv, TopK(k), MonotoneClass(), None, "raise", "weak", "increasing") for k in range(1, n)
+    ]
     return untied & np.array([one.levels(one.boxes).margin()[0] >= 0 for one in margins])
 
 
@@ -352,5 +403,7 @@ def _complete_values(table: UtilityTable, sv: Semivalue) -> list[Fraction]:
     if table.n_players < 2:
         raise ValueError("table must have at least 2 players, got 1: there is no boundary to certify")
     if table.scores.min() == table.scores.max():
-        raise DegenerateUtilityError("table holds a constant utility: every partition is a tie; check the scorer")
+        raise DegenerateUtilityError(
+            "table holds a constant utility: every partition is a tie; check the scorer"
+        )
     return values

@@ -54,16 +54,22 @@ class MonotoneClass:
             raise TypeError(f"max_slope_ratio must be a number, got {self.max_slope_ratio!r}")
         ratio = float(self.max_slope_ratio)
         if not ratio >= 1:
-            raise ValueError(f"max_slope_ratio must be at least 1, got {self.max_slope_ratio}; 1 keeps phi affine")
+            raise ValueError(
+                f"max_slope_ratio must be at least 1, got {self.max_slope_ratio}; 1 keeps phi affine"
+            )
         object.__setattr__(self, "max_slope_ratio", ratio)
         if self.decimals is not None:
-            integer("decimals", self.decimals)
+            object.__setattr__(self, "decimals", integer("decimals", self.decimals))
 
     def describe(self) -> dict[str, Any]:
         """The class as plain data."""
         ratio = self.max_slope_ratio
-        return {"shape": self.shape, "max_slope_ratio": ratio if math.isfinite(ratio) else "inf",
-                "range_normalised": self.range_normalised, "decimals": self.decimals}
+        return {
+            "shape": self.shape,
+            "max_slope_ratio": ratio if math.isfinite(ratio) else "inf",
+            "range_normalised": self.range_normalised,
+            "decimals": self.decimals,
+        }
 
     @classmethod
     def revive(cls, data: dict[str, Any]) -> "MonotoneClass":
@@ -105,7 +111,7 @@ class SmallCoalitions:
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        integer("below", self.below, 1)
+        object.__setattr__(self, "below", integer("below", self.below, 1))
         one_of("values", self.values, SMALL)
         if self.bounds is None:
             return
@@ -118,7 +124,11 @@ class SmallCoalitions:
 
     def describe(self) -> dict[str, Any]:
         """The assumption as plain data."""
-        return {"below": self.below, "values": self.values, "bounds": list(self.bounds) if self.bounds else None}
+        return {
+            "below": self.below,
+            "values": self.values,
+            "bounds": list(self.bounds) if self.bounds else None,
+        }
 
     @classmethod
     def revive(cls, data: dict[str, Any] | None) -> "SmallCoalitions | None":

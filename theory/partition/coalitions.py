@@ -37,10 +37,14 @@ def score_array(scores: ArrayLike) -> NDArray[np.float64]:
         scores = list(scores)  # also views and generators
     array = np.asarray(scores)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"scores must be real numbers, got dtype {array.dtype}; convert them to float64 first")
+        raise TypeError(
+            f"scores must be real numbers, got dtype {array.dtype}; convert them to float64 first"
+        )
     values = array.astype(np.float64)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and (np.abs(values) > 2.0**53).any():
-        raise ValueError("scores: integers beyond 2**53 are not exact as float64; divide them by a common factor")
+        raise ValueError(
+            "scores: integers beyond 2**53 are not exact as float64; divide them by a common factor"
+        )
     if array.dtype.kind == "f" and array.dtype.itemsize > 8 and (values != array).any():
         raise ValueError(f"scores of dtype {array.dtype} do not fit float64; round them first")
     return values
@@ -60,8 +64,10 @@ def parse_coalitions(coalitions: Any, n: int | None) -> tuple[NDArray[np.uint8],
 
 def _parse_matrix(matrix: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
     if matrix.dtype.kind not in "biu" or (matrix.size and not np.isin(matrix, (0, 1)).all()):
-        raise TypeError(f"coalitions as a matrix must be bool or 0/1, got dtype {matrix.dtype}; "
-                        "give lists of players, a bool matrix (m, n) or integer masks (m,)")
+        raise TypeError(
+            f"coalitions as a matrix must be bool or 0/1, got dtype {matrix.dtype}; "
+            "give lists of players, a bool matrix (m, n) or integer masks (m,)"
+        )
     if n is not None and matrix.shape[1] != n:
         raise ValueError(f"coalitions must have n={n} columns, got {matrix.shape[1]}")
     return np.packbits(matrix.astype(bool), axis=1, bitorder="little"), matrix.shape[1]
@@ -69,8 +75,10 @@ def _parse_matrix(matrix: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8
 
 def _parse_masks(masks: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
     if masks.ndim != 1 or masks.dtype.kind not in "iuO":
-        raise TypeError(f"coalitions as masks must be a vector of integers, got dtype {masks.dtype} and "
-                        f"shape {masks.shape}")
+        raise TypeError(
+            f"coalitions as masks must be a vector of integers, got dtype {masks.dtype} and "
+            f"shape {masks.shape}"
+        )
     for row in np.flatnonzero(masks < 0):
         raise ValueError(f"coalitions: row {row} holds a negative mask {masks[row]}")
     top = int(masks.max()) if masks.size else 0
@@ -94,16 +102,22 @@ def _parse_lists(rows: list[Any], n: int | None) -> tuple[NDArray[np.uint8], int
         players = []
         for player in row:
             if isinstance(player, bool | np.bool_) or not isinstance(player, int | np.integer):
-                raise TypeError(f"coalitions: row {number} must hold players as ints, got {player!r} "
-                                f"({type(player).__name__})")
+                raise TypeError(
+                    f"coalitions: row {number} must hold players as ints, got {player!r} "
+                    f"({type(player).__name__})"
+                )
             players.append(int(player))
         if players and min(players) < 0:
-            raise ValueError(f"coalitions: row {number} holds a negative player {min(players)}; players are 0..n-1")
+            raise ValueError(
+                f"coalitions: row {number} holds a negative player {min(players)}; players are 0..n-1"
+            )
         if len(set(players)) < len(players):
             twice = next(p for p in players if players.count(p) > 1)
             raise ValueError(f"coalitions: row {number} holds player {twice} twice")
         if n is not None and players and max(players) >= n:
-            raise ValueError(f"coalitions: row {number} holds player {max(players)}, but n={n}; players are 0..n-1")
+            raise ValueError(
+                f"coalitions: row {number} holds player {max(players)}, but n={n}; players are 0..n-1"
+            )
         parsed.append(players)
     if n is None:
         n = max((max(players) + 1 for players in parsed if players), default=1)

@@ -1,8 +1,9 @@
-"""Decisions drawn from values: which players are above a boundary, and the rows that must stay nonnegative."""
+"""Decisions drawn from values: who is above a boundary, and the rows that must stay nonnegative."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from porism.checks import integer, one_of
@@ -29,7 +30,7 @@ class TopK:
     k: int
 
     def __post_init__(self) -> None:
-        integer("k", self.k)
+        object.__setattr__(self, "k", integer("k", self.k))
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class OrderedPartition:
     blocks: tuple[tuple[int, ...], ...]
 
     def __init__(self, blocks: Sequence[Iterable[int]]) -> None:
-        parsed = tuple(tuple(sorted(integer("blocks", int(p) if hasattr(p, "item") else p) for p in block))
-                       for block in blocks)
+        parsed = tuple(
+            tuple(sorted(integer("blocks", int(p) if hasattr(p, "item") else p) for p in block))
+            for block in blocks
+        )
         object.__setattr__(self, "blocks", parsed)
         if len(parsed) < 2 or not all(parsed):
             raise ValueError(f"blocks must be at least two nonempty blocks, got {parsed}")
@@ -168,19 +171,25 @@ def partition(decision: Decision, values: list[Fraction], ties: str) -> Partitio
         blocks = decision.blocks
         flat = {player for block in blocks for player in block}
         if flat != set(range(n)):
-            raise ValueError(f"blocks must cover the players 0..{n - 1} exactly: missing {sorted(set(range(n)) - flat)}, "
-                             f"unknown {sorted(flat - set(range(n)))}")
+            raise ValueError(
+                f"blocks must cover the players 0..{n - 1} exactly: missing {sorted(set(range(n)) - flat)}, "
+                f"unknown {sorted(flat - set(range(n)))}"
+            )
     else:
-        raise TypeError("decision must be TopK, OrderedPartition, Sign, Threshold or RelativeThreshold, "
-                        f"got {type(decision).__name__}")
-    rows = [(i, j) for upper, lower in zip(blocks, blocks[1:], strict=False) for i in upper for j in lower]
+        raise TypeError(
+            "decision must be TopK, OrderedPartition, Sign, Threshold or RelativeThreshold, "
+            f"got {type(decision).__name__}"
+        )
+    rows = [(i, j) for upper, lower in pairwise(blocks) for i in upper for j in lower]
     gaps = [values[i] - values[j] for i, j in rows]
     tied = [row for row, gap in zip(rows, gaps, strict=True) if gap == 0]
     if tied and ties == "raise":
         value = values[tied[0][0]]
         players = sorted({p for row in tied for p in row if values[p] == value})
-        raise BoundaryTieError(f"players {players} on both sides of the boundary have the same value {float(value):.12g}; "
-                               "change the decision, or certify weak validity with ties='weak'")
+        raise BoundaryTieError(
+            f"players {players} on both sides of the boundary have the same value {float(value):.12g}; "
+            "change the decision, or certify weak validity with ties='weak'"
+        )
     return Partition("pairs", n, blocks, rows, gaps)
 
 
@@ -198,6 +207,11 @@ def describe(decision: Decision) -> dict[str, Any]:
 
 def revive(data: dict[str, Any]) -> Decision:
     """The decision of :func:`describe`."""
-    makers = {"TopK": lambda: TopK(data["k"]), "OrderedPartition": lambda: OrderedPartition(data["blocks"]),
-              "Threshold": lambda: Threshold(Fraction(data["tau"])), "Sign": Sign, "RelativeThreshold": RelativeThreshold}
+    makers = {
+        "TopK": lambda: TopK(data["k"]),
+        "OrderedPartition": lambda: OrderedPartition(data["blocks"]),
+        "Threshold": lambda: Threshold(Fraction(data["tau"])),
+        "Sign": Sign,
+        "RelativeThreshold": RelativeThreshold,
+    }
     return makers[data["name"]]()  # type: ignore[no-any-return]

@@ -55,13 +55,17 @@ def desirability_matrix(table: UtilityTable) -> NDArray[np.bool_]:
     """
     n = table.n_players
     if n > MATRIX_PLAYERS:
-        raise ValueError(f"table must have at most {MATRIX_PLAYERS} players for the full relation, got {n}; "
-                         "use is_coalitionally_dominant for one set")
+        raise ValueError(
+            f"table must have at most {MATRIX_PLAYERS} players for the full relation, got {n}; "
+            "use is_coalitionally_dominant for one set"
+        )
     require_complete(table)
     return np.array([[i == j or dominance(table.scores, i, j) < 0 for j in range(n)] for i in range(n)])
 
 
-def is_coalitionally_dominant(table: UtilityTable, members: Iterable[int]) -> tuple[bool, Counterexample | None]:
+def is_coalitionally_dominant(
+    table: UtilityTable, members: Iterable[int]
+) -> tuple[bool, Counterexample | None]:
     """Whether every member is at least as desirable as every other player.
 
     Dominance implies robustness for every semivalue and every increasing transform, and that the set

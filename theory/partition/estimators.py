@@ -47,11 +47,15 @@ def choose_estimator(rows: SampledTable, sv: Semivalue, estimator: str | NDArray
     if estimator == "auto":
         return "permutation" if rows.design == "permutation" else "msr"
     if estimator == "permutation" and rows.design != "permutation":
-        raise ValueError(f"estimator 'permutation' needs design='permutation', got design={rows.design!r}; use 'msr'")
+        raise ValueError(
+            f"estimator 'permutation' needs design='permutation', got design={rows.design!r}; use 'msr'"
+        )
     return estimator
 
 
-def integer_estimator(rows: SampledTable, sv: Semivalue, estimator: str | NDArray[np.float64]) -> IntegerEstimator:
+def integer_estimator(
+    rows: SampledTable, sv: Semivalue, estimator: str | NDArray[np.float64]
+) -> IntegerEstimator:
     """The estimator as integers; O(n m) memory."""
     name = choose_estimator(rows, sv, estimator)
     if name == "matrix":
@@ -86,8 +90,10 @@ def member_counts(rows: SampledTable) -> NDArray[np.int64]:
     bad = np.flatnonzero((count == 0) | (count == rows.n_rows))
     if bad.size:
         word = "with" if count[bad[0]] == 0 else "without"
-        raise ValueError(f"coalitions: player {bad[0]} has no rows {word} it, so mean in minus mean out is undefined; "
-                         "sample more rows or drop the player")
+        raise ValueError(
+            f"coalitions: player {bad[0]} has no rows {word} it, so mean in minus mean out is undefined; "
+            "sample more rows or drop the player"
+        )
     return count
 
 
@@ -112,12 +118,20 @@ def permutation_moves(rows: SampledTable) -> tuple[NDArray[np.int64], NDArray[np
     follows = np.concatenate(([False], unit[1:] == unit[:-1]))
     size = np.bitwise_count(members).sum(axis=1)
     step = np.where(follows, size - np.concatenate(([0], size[:-1])), 0)
-    if (step[follows] != 1).any() or (size[~follows] != 0).any() or (np.count_nonzero(~follows) != rows.n_units):
-        raise ValueError("design='permutation' needs every prefix of each permutation in order, from the empty coalition "
-                         "on, with one unit a permutation; use design='unknown' for other rows")
+    if (
+        (step[follows] != 1).any()
+        or (size[~follows] != 0).any()
+        or (np.count_nonzero(~follows) != rows.n_units)
+    ):
+        raise ValueError(
+            "design='permutation' needs every prefix of each permutation in order, from the empty coalition "
+            "on, with one unit a permutation; use design='unknown' for other rows"
+        )
     ends = np.concatenate((unit[1:] != unit[:-1], [True]))
     if (size[ends] != rows.n_players).any():
-        raise ValueError("design='permutation' needs prefixes up to all players; set truncated=True and design='unknown'")
+        raise ValueError(
+            "design='permutation' needs prefixes up to all players; set truncated=True and design='unknown'"
+        )
     new = members.copy()
     new[1:] ^= members[:-1]
     gain = np.full(rows.n_rows, -1, np.int64)
@@ -140,27 +154,37 @@ def _stratified(members: NDArray[np.bool_], sv: Semivalue) -> IntegerEstimator:
             for inside, size in ((True, s + 1), (False, s)):
                 at = np.flatnonzero((members[:, i] == inside) & (sizes == size))
                 if share and not at.size:
-                    raise ValueError(f"coalitions: player {i} has no rows {'with' if inside else 'without'} it of size "
-                                     f"{size}; sample more rows, or use estimator='msr'")
+                    raise ValueError(
+                        f"coalitions: player {i} has no rows {'with' if inside else 'without'} it of size "
+                        f"{size}; sample more rows, or use estimator='msr'"
+                    )
                 for r in at:
                     row[r] += share / at.size * (1 if inside else -1)
         exact.append(row)
     scale = math.lcm(*(x.denominator for row in exact for x in row))
-    return IntegerEstimator("stratified", np.array([[int(x * scale) for x in row] for row in exact], object), scale)
+    return IntegerEstimator(
+        "stratified", np.array([[int(x * scale) for x in row] for row in exact], object), scale
+    )
 
 
 def _from_matrix(matrix: NDArray[np.float64], rows: SampledTable) -> IntegerEstimator:
     if matrix.shape != (rows.n_players, rows.n_rows) or not np.isfinite(matrix).all():
-        raise ValueError(f"estimator must be a finite matrix of shape (n, m) = ({rows.n_players}, {rows.n_rows}), "
-                         f"got shape {matrix.shape}")
+        raise ValueError(
+            f"estimator must be a finite matrix of shape (n, m) = ({rows.n_players}, {rows.n_rows}), "
+            f"got shape {matrix.shape}"
+        )
     sums = np.array([math.fsum(row) for row in matrix])
     slack = 1e-12 * np.abs(matrix).sum(axis=1).max()
     if np.ptp(sums) > slack:
         raise ShiftVariantEstimatorError(
-            f"estimator rows must sum to one constant, got sums from {sums.min():.6g} to {sums.max():.6g}: adding a "
-            "constant to all scores changes the ranking; normalise each player's weights (mean in minus mean out)"
+            f"estimator rows must sum to one constant, got sums from {sums.min():.6g} to "
+            f"{sums.max():.6g}: adding a "
+            "constant to all scores changes the ranking; normalise each player's weights (mean in "
+            "minus mean out)"
         )
     grid = Grid(matrix.ravel())
     whole = grid.integers(matrix.ravel()).reshape(matrix.shape)
     unit = grid.fraction([1])
-    return IntegerEstimator("matrix", whole * unit.numerator if unit.numerator > 1 else whole, unit.denominator)
+    return IntegerEstimator(
+        "matrix", whole * unit.numerator if unit.numerator > 1 else whole, unit.denominator
+    )

@@ -58,7 +58,9 @@ class Grid:
     def fraction(self, sums: list[int]) -> Fraction:
         """The rational whose limb sums are given."""
         total = sum(int(value) << (BITS * k) for k, value in enumerate(sums))
-        return Fraction(total << self.exponent) if self.exponent >= 0 else Fraction(total, 1 << -self.exponent)
+        return (
+            Fraction(total << self.exponent) if self.exponent >= 0 else Fraction(total, 1 << -self.exponent)
+        )
 
     def integers(self, x: NDArray[np.float64]) -> NDArray[Any]:
         """Numbers in units of ``2**exponent``: int64, or Python integers where they are wider."""
@@ -69,7 +71,7 @@ class Grid:
 
 
 def size_sums(scores: NDArray[np.float64], n: int) -> tuple[list[list[Fraction]], list[Fraction]]:
-    """Exact sums of scores by size: ``[i][s]`` over coalitions of size s with i, and ``[s]`` over all of size s."""
+    """Exact sums of scores: ``[i][s]`` over coalitions of size s with i, and ``[s]`` over all of size s."""
     from porism.kernels.coalition import size_totals
 
     grid = Grid(scores)
@@ -99,4 +101,3 @@ def exact_dot(weights: NDArray[np.int64], x: NDArray[np.float64]) -> Fraction:
 def _chunks(x: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     for start in range(0, max(x.size, 1), CHUNK):
         yield x[start : start + CHUNK]
-

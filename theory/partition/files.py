@@ -22,8 +22,14 @@ __all__ = ["read_table", "write_table"]
 FORMATS = (".npz", ".csv", ".parquet", ".json")
 
 
-def read_table(path: str | os.PathLike[str], *, n: int | None = None, masks: bool = False,
-               on_duplicate: str = "raise", max_players: int = MAX_PLAYERS) -> UtilityTable:
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    n: int | None = None,
+    masks: bool = False,
+    on_duplicate: str = "raise",
+    max_players: int = MAX_PLAYERS,
+) -> UtilityTable:
     """Read a table; :meth:`UtilityTable.load` is the public door.
 
     npz: ``coalitions`` (bool or uint8 (m, n), or integer masks (m,)) with ``scores``, or ``scores`` alone in
@@ -45,7 +51,9 @@ def read_table(path: str | os.PathLike[str], *, n: int | None = None, masks: boo
     if data["coalitions"] is None:
         return UtilityTable.from_array(data["scores"], max_players=max_players)
     players = n if n is not None else data.get("n")
-    return UtilityTable.from_pairs(data["coalitions"], data["scores"], players, on_duplicate, max_players=max_players)
+    return UtilityTable.from_pairs(
+        data["coalitions"], data["scores"], players, on_duplicate, max_players=max_players
+    )
 
 
 def write_table(table: UtilityTable, path: str | os.PathLike[str]) -> None:
@@ -64,8 +72,13 @@ def write_table(table: UtilityTable, path: str | os.PathLike[str]) -> None:
     names = [" ".join(map(str, members_of(int(mask)))) for mask in known]
     scores = table.scores[known].tolist()
     if suffix == ".json":
-        body = json.dumps({"n_players": table.n_players, "coalitions": [members_of(int(m)) for m in known],
-                           "scores": scores})
+        body = json.dumps(
+            {
+                "n_players": table.n_players,
+                "coalitions": [members_of(int(m)) for m in known],
+                "scores": scores,
+            }
+        )
         write_atomic(file, lambda out: out.write(body.encode()))
     elif suffix == ".csv":
         text = io.StringIO()
@@ -84,13 +97,23 @@ def _npz_arrays(table: UtilityTable) -> dict[str, NDArray[Any]]:
         return {"scores": table.scores}
     if table.is_dense:
         known = np.flatnonzero(~np.isnan(table.scores))
-        return {"coalitions": known.astype(np.uint64), "scores": table.scores[known],
-                "n_players": np.array(table.n_players)}
+        return {
+            "coalitions": known.astype(np.uint64),
+            "scores": table.scores[known],
+            "n_players": np.array(table.n_players),
+        }
     rows = table.sampled
     assert rows is not None
     span = [] if rows.score_range is None else list(rows.score_range)
-    return {"members": rows.members, "scores": rows.scores, "unit": rows.unit, "n_players": np.array(rows.n_players),
-            "design": np.array(rows.design), "truncated": np.array(rows.truncated), "score_range": np.array(span)}
+    return {
+        "members": rows.members,
+        "scores": rows.scores,
+        "unit": rows.unit,
+        "n_players": np.array(rows.n_players),
+        "design": np.array(rows.design),
+        "truncated": np.array(rows.truncated),
+        "score_range": np.array(span),
+    }
 
 
 def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
@@ -99,13 +122,21 @@ def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
         n = int(data["n_players"]) if "n_players" in names else None
         if {"members", "scores", "design"} <= names:
             span = data["score_range"]
-            packed = {"n_players": n, "members": data["members"], "scores": data["scores"], "unit": data["unit"],
-                      "design": str(data["design"]), "truncated": bool(data["truncated"]),
-                      "score_range": tuple(span.tolist()) if span.size else None}
+            packed = {
+                "n_players": n,
+                "members": data["members"],
+                "scores": data["scores"],
+                "unit": data["unit"],
+                "design": str(data["design"]),
+                "truncated": bool(data["truncated"]),
+                "score_range": tuple(span.tolist()) if span.size else None,
+            }
             return {"packed": packed, "n": n}
         scores = "scores" if "scores" in names else "values"
         if scores not in names or (scores == "values" and "coalitions" not in names):
-            raise ValueError(f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}")
+            raise ValueError(
+                f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}"
+            )
         coalitions = data["coalitions"] if "coalitions" in names else None
         return {"coalitions": coalitions, "scores": data[scores], "n": n}
 
@@ -114,7 +145,9 @@ def _read_csv(file: Path, masks: bool) -> dict[str, Any]:
     with open(file, newline="", encoding="utf-8-sig") as text:
         reader = csv.DictReader(text)
         if not {"coalition", "score"} <= set(reader.fieldnames or ()):
-            raise ValueError(f"table {file.name!r} must have the columns coalition and score, got {reader.fieldnames}")
+            raise ValueError(
+                f"table {file.name!r} must have the columns coalition and score, got {reader.fieldnames}"
+            )
         rows = [(row["coalition"], row["score"]) for row in reader]
     return _text_columns([a for a, _ in rows], [b for _, b in rows], masks)
 
@@ -129,7 +162,9 @@ def _read_parquet(file: Path, masks: bool) -> dict[str, Any]:
     except Exception as error:
         raise ValueError(f"table {file.name!r} cannot be read as .parquet: {error}") from None
     if not {"coalition", "score"} <= set(frame.columns):
-        raise ValueError(f"table {file.name!r} must have the columns coalition and score, got {list(frame.columns)}")
+        raise ValueError(
+            f"table {file.name!r} must have the columns coalition and score, got {list(frame.columns)}"
+        )
     return _text_columns(frame["coalition"].tolist(), frame["score"].tolist(), masks)
 
 

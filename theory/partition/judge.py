@@ -55,8 +55,9 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
     for r in np.flatnonzero((low <= high.min()) & (low < math.inf)):
         worst, d = levels.worst(int(r)), gap(int(r))
         value: Radius = 1 + d / -worst if worst < 0 else math.inf
-        if value < radius or (value == radius < math.inf and radius_row is not None
-                              and part.rows[r] < part.rows[radius_row]):
+        if value < radius or (
+            value == radius < math.inf and radius_row is not None and part.rows[r] < part.rows[radius_row]
+        ):
             radius, radius_row = value, int(r)
     ratio = exact_ratio(transforms)
     if boxes.unbounded and margin < 0:

@@ -44,7 +44,14 @@ class Program:
         pairs = self.rows if rows is None else [self.rows[r] for r in rows]
         upper = np.array([a for a, _ in pairs], np.int64)
         lower = np.array([b for _, b in pairs], np.int64)
-        return (sign * self.player, sign * self.virtual, sign * self.inside, sign * self.outside, upper, lower)
+        return (
+            sign * self.player,
+            sign * self.virtual,
+            sign * self.inside,
+            sign * self.outside,
+            upper,
+            lower,
+        )
 
     def integer(self, limbs: Integers) -> int:
         """A number from its limbs."""
@@ -132,8 +139,15 @@ class Levels:
 
         sign = -1 if self.ascending else 1
         tolerance = 4.0 * (self.count + 8) * 2.0**-53
-        out: tuple[Any, ...] = rows.row_sweep(self.order, self.kinds, self.values, self.program.arrays(sign),
-                                              self.program.start, self.shape != "increasing", tolerance)
+        out: tuple[Any, ...] = rows.row_sweep(
+            self.order,
+            self.kinds,
+            self.values,
+            self.program.arrays(sign),
+            self.program.start,
+            self.shape != "increasing",
+            tolerance,
+        )
         return out
 
     def level(self, position: int) -> float:
@@ -145,7 +159,9 @@ class Levels:
         least, where = self.sweep[0], self.sweep[1]
         numbers = [self.program.integer(x) for x in least]
         best = min(numbers)
-        ties = [(self.level(int(where[r])), self.program.rows[r], r) for r, x in enumerate(numbers) if x == best]
+        ties = [
+            (self.level(int(where[r])), self.program.rows[r], r) for r, x in enumerate(numbers) if x == best
+        ]
         level, _, row = min(ties)
         return Fraction(best, self.program.scale), level, row
 
@@ -155,8 +171,9 @@ class Levels:
             from porism.kernels.coalition import rows
 
             sign = -1 if self.ascending else 1
-            numbers, where = rows.row_trace(self.order, self.kinds, self.values, self.program.arrays(sign, [row]),
-                                            self.program.start)
+            numbers, where = rows.row_trace(
+                self.order, self.kinds, self.values, self.program.arrays(sign, [row]), self.program.start
+            )
             ends = self.values[where], self.values[where + 1]
             self._trace = (row, (numbers, np.maximum(*ends), np.minimum(*ends)))
         return self._trace[1]
@@ -166,7 +183,10 @@ class Levels:
         numbers = self.trace(row)[0]
         if len(numbers) == 1:
             return numbers[0]
-        return sum((x.astype(object) << (LIMB * w) for w, x in enumerate(numbers)), np.zeros(numbers.shape[1], object))
+        return sum(
+            (x.astype(object) << (LIMB * w) for w, x in enumerate(numbers)),
+            np.zeros(numbers.shape[1], object),
+        )
 
     def total(self, row: int) -> Fraction:
         """Exact ``sum_l gap_l D_l``: the difference of the row itself, in units of the score."""

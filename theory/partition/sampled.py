@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
 from porism.theory.partition.decisions import Decision, OrderedPartition, Partition, TopK, partition
 from porism.theory.partition.errors import DegenerateUtilityError
 from porism.theory.partition.estimators import (
-    IntegerEstimator, choose_estimator, estimate_values, integer_estimator, member_counts, permutation_moves,
+    IntegerEstimator,
+    choose_estimator,
+    estimate_values,
+    integer_estimator,
+    member_counts,
+    permutation_moves,
 )
 from porism.theory.partition.exact import exact_dot
 from porism.theory.partition.judge import judge
@@ -41,42 +47,63 @@ def sampled_rows(table: UtilityTable) -> SampledTable:
     return rows
 
 
-def certify_sampled(table: UtilityTable, sv: Semivalue, decision: Decision, transforms: MonotoneClass,
-                    small: SmallCoalitions | None, ties: str, target: str, delta: float, epsilon: float,
-                    estimator: str | NDArray[np.float64]) -> Certificate:
+def certify_sampled(
+    table: UtilityTable,
+    sv: Semivalue,
+    decision: Decision,
+    transforms: MonotoneClass,
+    small: SmallCoalitions | None,
+    ties: str,
+    target: str,
+    delta: float,
+    epsilon: float,
+    estimator: str | NDArray[np.float64],
+) -> Certificate:
     """Certify on sampled rows; :func:`certify_partition` is the public door."""
     rows = sampled_rows(table)
     if small is not None:
-        raise ValueError(f"small must be left out with target={target!r}: rows of small coalitions are used as they are")
+        raise ValueError(
+            f"small must be left out with target={target!r}: rows of small coalitions are used as they are"
+        )
     if not rows.n_rows or rows.scores.min() == rows.scores.max():
-        raise DegenerateUtilityError("table holds a constant utility: every partition is a tie; check the scorer")
+        raise DegenerateUtilityError(
+            "table holds a constant utility: every partition is a tie; check the scorer"
+        )
     if transforms.decimals is not None:
         scores = np.round(rows.scores, transforms.decimals) + 0.0
         rows = SampledTable(rows.n_players, rows.members, scores, rows.unit, rows.design, rows.truncated)
     assumptions = {
-        "class": transforms.describe(), "small": None, "missing": "rows", "completion": None, "target": target,
-        "ties": ties, "strict": "increasing", "decimals": transforms.decimals, "semivalue": str(sv),
-        "design": rows.design, "estimator": choose_estimator(rows, sv, estimator),
+        "class": transforms.describe(),
+        "small": None,
+        "missing": "rows",
+        "completion": None,
+        "target": target,
+        "ties": ties,
+        "strict": "increasing",
+        "decimals": transforms.decimals,
+        "semivalue": str(sv),
+        "design": rows.design,
+        "estimator": choose_estimator(rows, sv, estimator),
     }
     if target == "population":
-        return certify_population(rows, sv, decision, transforms, ties, delta, epsilon, assumptions, table.sha256)
+        return certify_population(
+            rows, sv, decision, transforms, ties, delta, epsilon, assumptions, table.sha256
+        )
     plain = transforms.shape == "increasing" and math.isinf(transforms.max_slope_ratio)
+    compares = isinstance(decision, TopK | OrderedPartition)
     k = decision.k if isinstance(decision, TopK) else rows.n_players // 2
-    if plain and isinstance(decision, TopK | OrderedPartition) and estimator_is_fast(assumptions["estimator"]):
-        if k * (rows.n_players - k) * rows.n_rows > DENSE_LIMIT:
-            return _certify_packed(rows, sv, decision, ties, assumptions, table.sha256)
+    large = k * (rows.n_players - k) * rows.n_rows > DENSE_LIMIT
+    if large and plain and compares and assumptions["estimator"] in ("msr", "permutation"):
+        return _certify_packed(rows, sv, decision, ties, assumptions, table.sha256)
     return _certify_dense(rows, sv, decision, transforms, ties, estimator, assumptions, table.sha256)
-
-
-def estimator_is_fast(name: str) -> bool:
-    """Estimators with a packed sweep."""
-    return name in ("msr", "permutation")
 
 
 class SampledLevels(Levels):
     """Level games of an integer estimator: D_l is a cumulated row difference of its weights."""
 
-    def __init__(self, scores: Floats, estimator: IntegerEstimator, part: Partition, shape: str, tau: Fraction) -> None:
+    def __init__(
+        self, scores: Floats, estimator: IntegerEstimator, part: Partition, shape: str, tau: Fraction
+    ) -> None:
         self.shape, self.ascending = shape, shape == "concave"
         order = np.argsort(scores, kind="stable")
         self.order = order if self.ascending else order[::-1]
@@ -90,7 +117,11 @@ class SampledLevels(Levels):
         self.offset = tau * scale
         if self.offset.denominator > 1:
             factor = self.offset.denominator
-            weights, boundary, scale = weights.astype(object) * factor, boundary.astype(object), scale * factor
+            weights, boundary, scale = (
+                weights.astype(object) * factor,
+                boundary.astype(object),
+                scale * factor,
+            )
             self.offset = self.offset * factor
         self.weights = np.concatenate([weights, boundary])
         empty = np.zeros((1, n + 1), np.int64)
@@ -123,7 +154,9 @@ class SampledLevels(Levels):
             terms = (high - low) * d.astype(np.float64)
             sums = np.cumsum(terms) if self.shape != "increasing" else np.minimum(terms, 0).sum(keepdims=True)
             slack = np.abs(terms).sum() * 4 * (self.count + 8) * 2.0**-53
-            columns.append((int(d[at]), where[at], sums.min() - slack, sums.min() + slack, terms.sum(), slack))
+            columns.append(
+                (int(d[at]), where[at], sums.min() - slack, sums.min() + slack, terms.sum(), slack)
+            )
         least, at_, low_, high_, total, error = zip(*columns, strict=True)
         wide = limbs_of(np.array(least, object)).T
         return (wide, np.array(at_), np.array(low_), np.array(high_), np.array(total), np.array(error))
@@ -133,14 +166,24 @@ def _estimates(rows: SampledTable, estimator: IntegerEstimator) -> list[Fraction
     return [exact_dot(limbs_of(w), rows.scores) / estimator.scale for w in estimator.weights]
 
 
-def _certify_dense(rows: SampledTable, sv: Semivalue, decision: Decision, transforms: MonotoneClass, ties: str,
-                   estimator: str | Floats, assumptions: dict[str, Any], sha: str) -> Certificate:
+def _certify_dense(
+    rows: SampledTable,
+    sv: Semivalue,
+    decision: Decision,
+    transforms: MonotoneClass,
+    ties: str,
+    estimator: str | Floats,
+    assumptions: dict[str, Any],
+    sha: str,
+) -> Certificate:
     whole = integer_estimator(rows, sv, estimator)
     values = _estimates(rows, whole)
     part = partition(decision, values, ties)
     if len(part.rows) * rows.n_rows > 50 * DENSE_LIMIT:
-        raise ValueError(f"table: {len(part.rows)} pairs of {rows.n_rows} rows are too many for shape or slope classes; "
-                         "use the plain MonotoneClass() with TopK, or fewer rows")
+        raise ValueError(
+            f"table: {len(part.rows)} pairs of {rows.n_rows} rows are too many for shape or slope classes; "
+            "use the plain MonotoneClass() with TopK, or fewer rows"
+        )
     span = Fraction(float(rows.scores.max())) - Fraction(float(rows.scores.min()))
     levels = SampledLevels(rows.scores, whole, part, transforms.shape, part.tau / span)
     boxes = Boxes(rows.scores, rows.scores, rows.scores)
@@ -150,45 +193,72 @@ def _certify_dense(rows: SampledTable, sv: Semivalue, decision: Decision, transf
     witness = None if found.robust else make_witness(levels, part, boxes, transforms, decision, row)
     pairs = part.kind == "pairs"
     return Certificate(
-        verdict="robust" if found.robust else "not_robust", strict=found.strict, decision=decision,
-        members=part.blocks[0], blocks=part.blocks, semivalues=tuple(float(v) for v in values),
-        base_gap=float(min(part.gaps)), level_margin=found.margin, level=found.level, pair=part.pair(found.row),
+        verdict="robust" if found.robust else "not_robust",
+        strict=found.strict,
+        decision=decision,
+        members=part.blocks[0],
+        blocks=part.blocks,
+        semivalues=tuple(float(v) for v in values),
+        base_gap=float(min(part.gaps)),
+        level_margin=found.margin,
+        level=found.level,
+        pair=part.pair(found.row),
         slope_radius=float(found.radius) if pairs else None,
-        slope_pair=part.pair(found.radius_row) if pairs and found.radius_row is not None else None, score_margin=None,
-        permanent_ties=tuple(p for p, g in zip(part.rows, part.gaps, strict=True) if pairs and g == 0 and found.robust),
-        witness=witness, assumptions=assumptions, statistics={"m": rows.n_units}, table_sha256=sha,
+        slope_pair=part.pair(found.radius_row) if pairs and found.radius_row is not None else None,
+        score_margin=None,
+        permanent_ties=tuple(
+            p for p, g in zip(part.rows, part.gaps, strict=True) if pairs and g == 0 and found.robust
+        ),
+        witness=witness,
+        assumptions=assumptions,
+        statistics={"m": rows.n_units},
+        table_sha256=sha,
     )
 
 
-def _certify_packed(rows: SampledTable, sv: Semivalue, decision: Decision, ties: str, assumptions: dict[str, Any],
-                    sha: str) -> Certificate:
+def _certify_packed(
+    rows: SampledTable, sv: Semivalue, decision: Decision, ties: str, assumptions: dict[str, Any], sha: str
+) -> Certificate:
     """Many players: one packed sweep for the margin; radii and witnesses need pairs and are left out."""
     from porism.kernels.coalition.packed import packed_sweep
 
-    n, m = rows.n_players, rows.n_rows
+    n = rows.n_players
     gain = loss = np.zeros(0, np.int64)
+    held = np.zeros(n, np.int64)
     values = estimate_values(rows, assumptions["estimator"])
     if assumptions["estimator"] == "permutation":
         gain, loss = permutation_moves(rows)
-        alpha, beta = np.full(n, 1.0 / rows.n_units), np.zeros(n)
     else:
-        inside = member_counts(rows).astype(np.float64)
-        alpha, beta = m / (inside * (m - inside)), 1.0 / (m - inside)
+        held = member_counts(rows)
     part_values = [Fraction(float(v)) for v in values]
     ranking = partition_blocks(decision, part_values, ties)
     block = np.empty(n, np.int64)
     for number, players in enumerate(ranking):
         block[list(players)] = number
     order = np.argsort(rows.scores, kind="stable")[::-1]
-    best, where, i, j = packed_sweep(order, rows.scores[order], rows.members, gain, loss, alpha, beta, block)
-    margin = _pair_difference(rows, order[: where + 1], gain, loss, int(i), int(j))
-    boundary = [min(values[list(a)]) - max(values[list(b)]) for a, b in zip(ranking, ranking[1:], strict=False)]
+    sweep = packed_sweep(order, rows.scores[order], rows.members, gain, loss, held, block)
+    where, i, j = (int(x) for x in sweep[1:])
+    margin = _pair_difference(rows, order[: where + 1], gain, loss, i, j)
+    boundary = [min(values[list(a)]) - max(values[list(b)]) for a, b in pairwise(ranking)]
     return Certificate(
-        verdict="robust" if margin >= 0 else "not_robust", strict=bool(margin >= 0 and min(boundary) > 0),
-        decision=decision, members=ranking[0], blocks=ranking, semivalues=tuple(map(float, values)),
-        base_gap=float(min(boundary)), level_margin=margin, level=float(rows.scores[order[where]]),
-        pair=(int(i), int(j)), slope_radius=math.inf if margin >= 0 else None, slope_pair=None, score_margin=None,
-        permanent_ties=(), witness=None, assumptions=assumptions, statistics={"m": rows.n_units}, table_sha256=sha,
+        verdict="robust" if margin >= 0 else "not_robust",
+        strict=bool(margin >= 0 and min(boundary) > 0),
+        decision=decision,
+        members=ranking[0],
+        blocks=ranking,
+        semivalues=tuple(map(float, values)),
+        base_gap=float(min(boundary)),
+        level_margin=margin,
+        level=float(rows.scores[order[where]]),
+        pair=(i, j),
+        slope_radius=math.inf if margin >= 0 else None,
+        slope_pair=None,
+        score_margin=None,
+        permanent_ties=(),
+        witness=None,
+        assumptions=assumptions,
+        statistics={"m": rows.n_units},
+        table_sha256=sha,
     )
 
 
@@ -202,12 +272,25 @@ def partition_blocks(decision: Decision, values: list[Fraction], ties: str) -> t
     return partition(decision, values, ties).blocks
 
 
-def _pair_difference(rows: SampledTable, top: NDArray[np.int64], gain: NDArray[np.int64], loss: NDArray[np.int64],
-                     i: int, j: int) -> Fraction:
+def _pair_difference(
+    rows: SampledTable,
+    top: NDArray[np.int64],
+    gain: NDArray[np.int64],
+    loss: NDArray[np.int64],
+    i: int,
+    j: int,
+) -> Fraction:
     """Exact level difference of one pair over the rows at or above a level."""
     if gain.size:
-        return Fraction(int((gain[top] == i).sum() - (loss[top] == i).sum() - (gain[top] == j).sum()
-                            + (loss[top] == j).sum()), rows.n_units)
+        return Fraction(
+            int(
+                (gain[top] == i).sum()
+                - (loss[top] == i).sum()
+                - (gain[top] == j).sum()
+                + (loss[top] == j).sum()
+            ),
+            rows.n_units,
+        )
     m, r, out = rows.n_rows, len(top), []
     for player in (i, j):
         bits = rows.members[:, player >> 3] >> (player & 7) & 1

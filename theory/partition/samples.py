@@ -76,7 +76,9 @@ class SampledTable:
             if not low < high:
                 raise ValueError(f"score_range must be (lo, hi) with lo < hi, got {self.score_range}")
             if len(self.scores) and (self.scores.min() < low or self.scores.max() > high):
-                raise ValueError(f"score_range {self.score_range} does not hold all scores; declare a wider one")
+                raise ValueError(
+                    f"score_range {self.score_range} does not hold all scores; declare a wider one"
+                )
 
     @property
     def n_rows(self) -> int:

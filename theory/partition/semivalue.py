@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import overload, Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,8 +91,10 @@ class Semivalue:
             raise ValueError("p must hold n weights, got none")
         mass = sum(math.comb(len(values) - 1, s) * x for s, x in enumerate(values))
         if min(values) < 0 or abs(mass - 1) > Fraction(1, 10**9):
-            raise ValueError(f"p must be nonnegative and sum_s C(n-1,s) p_s must be 1, got the sum {float(mass):.12g} "
-                             f"and the minimum {float(min(values)):.3g}; divide p by the sum")
+            raise ValueError(
+                f"p must be nonnegative and sum_s C(n-1,s) p_s must be 1, got the sum {float(mass):.12g} "
+                f"and the minimum {float(min(values)):.3g}; divide p by the sum"
+            )
         return cls("weights", values)
 
     @classmethod
@@ -100,13 +102,20 @@ class Semivalue:
         """Semivalue from its short name: shapley, banzhaf, beta:4,1, wbanzhaf:1/4, loo, weights:p0,p1,..."""
         family, _, tail = text.strip().lower().partition(":")
         numbers = [item for item in tail.split(",") if item.strip()]
-        makers = {"shapley": (cls.shapley, 0), "banzhaf": (cls.banzhaf, 0), "loo": (cls.leave_one_out, 0),
-                  "wbanzhaf": (cls.weighted_banzhaf, 1), "beta": (cls.beta, 2)}
+        makers = {
+            "shapley": (cls.shapley, 0),
+            "banzhaf": (cls.banzhaf, 0),
+            "loo": (cls.leave_one_out, 0),
+            "wbanzhaf": (cls.weighted_banzhaf, 1),
+            "beta": (cls.beta, 2),
+        }
         if family == "weights":
             return cls.from_weights(numbers)
         if family not in makers or len(numbers) != makers[family][1]:
-            raise ValueError(f"semivalue must be shapley, banzhaf, beta:ALPHA,BETA, wbanzhaf:W, loo or weights:P0,P1,…, "
-                             f"got {text!r}")
+            raise ValueError(
+                f"semivalue must be shapley, banzhaf, beta:ALPHA,BETA, wbanzhaf:W, loo or weights:P0,P1,…, "
+                f"got {text!r}"
+            )
         return makers[family][0](*numbers)  # type: ignore[operator,no-any-return]
 
     def __str__(self) -> str:
@@ -115,7 +124,9 @@ class Semivalue:
 
     def _check(self, n: int) -> None:
         if self.family == "weights" and len(self.parameters) != n:
-            raise ValueError(f"p must hold one weight for each size 0..n-1, got {len(self.parameters)} weights for n={n}")
+            raise ValueError(
+                f"p must hold one weight for each size 0..n-1, got {len(self.parameters)} weights for n={n}"
+            )
 
     def exact_weights(self, n: int) -> tuple[Fraction, ...]:
         """Weights p_0 .. p_{n-1} as exact rationals."""
@@ -173,10 +184,14 @@ class Semivalue:
 
 
 @overload
-def semivalues(table: UtilityTable, sv: Semivalue, *, exact: Literal[False] = False) -> NDArray[np.float64]: ...
+def semivalues(
+    table: UtilityTable, sv: Semivalue, *, exact: Literal[False] = False
+) -> NDArray[np.float64]: ...
 @overload
 def semivalues(table: UtilityTable, sv: Semivalue, *, exact: Literal[True]) -> list[Fraction]: ...
-def semivalues(table: UtilityTable, sv: Semivalue, *, exact: bool = False) -> NDArray[np.float64] | list[Fraction]:
+def semivalues(
+    table: UtilityTable, sv: Semivalue, *, exact: bool = False
+) -> NDArray[np.float64] | list[Fraction]:
     """Semivalues of all players from a complete table, in O(2^n).
 
     ``psi_i = A_i + c`` with ``A_i = sum_{S with i, S != N} q_|S| v(S)`` and
@@ -238,11 +253,13 @@ def exact_semivalues(scores: NDArray[np.float64], sv: Semivalue, n: int) -> list
     p = sv.exact_weights(n)
     q = [p[0], *(p[s - 1] + p[s] for s in range(1, n)), p[n - 1]]
     constant = sum((p[s] * everyone[s] for s in range(n)), Fraction(0))
-    return [sum((q[s] * with_player[i][s] for s in range(1, n + 1)), Fraction(0)) - constant for i in range(n)]
+    return [
+        sum((q[s] * with_player[i][s] for s in range(1, n + 1)), Fraction(0)) - constant for i in range(n)
+    ]
 
 
 def require_complete(table: UtilityTable) -> None:
-    from porism.theory.partition.coalitions import mask_of, coalition_name
+    from porism.theory.partition.coalitions import coalition_name, mask_of
     from porism.theory.partition.errors import MissingCoalitionsError
 
     if not table.is_dense or table.is_complete:
@@ -289,7 +306,7 @@ def _rising(x: Fraction, k: int) -> Fraction:
 
 
 def _log_binomials(m: int) -> NDArray[np.float64]:
-    """log C(m, s) for s = 0..m from exact integers: gammaln would lose five digits at m = 10^4."""
+    """Log C(m, s) for s = 0..m from exact integers: gammaln would lose five digits at m = 10^4."""
     half, value = [], 1
     for s in range(m // 2 + 1):
         half.append(math.log(value))
@@ -298,7 +315,7 @@ def _log_binomials(m: int) -> NDArray[np.float64]:
 
 
 def _log_mass(sv: Semivalue, n: int) -> NDArray[np.float64]:
-    """log P_s, from closed forms, or by the ratio P_{s+1}/P_s with the sum normalised to one."""
+    """Log P_s, from closed forms, or by the ratio P_{s+1}/P_s with the sum normalised to one."""
     sv._check(n)
     s = np.arange(n, dtype=np.float64)
     if sv.family == "shapley":

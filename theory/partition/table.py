@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -94,12 +94,16 @@ class UtilityTable:
         values = score_array(scores)
         n = values.size.bit_length() - 1
         if values.ndim != 1 or n < 1 or values.size != 1 << n:
-            raise ValueError(f"scores: expected 2**n scores with n >= 1, got shape {values.shape}; see from_pairs")
+            raise ValueError(
+                f"scores: expected 2**n scores with n >= 1, got shape {values.shape}; see from_pairs"
+            )
         _check_size(n, max_players)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            raise ValueError(f"scores: score of coalition {coalition_name(int(bad[0]))} is {values[bad[0]]}; "
-                             "give a finite score, or leave the coalition out with from_pairs")
+            raise ValueError(
+                f"scores: score of coalition {coalition_name(int(bad[0]))} is {values[bad[0]]}; "
+                "give a finite score, or leave the coalition out with from_pairs"
+            )
         return cls(n, values)
 
     @classmethod
@@ -153,8 +157,10 @@ class UtilityTable:
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             name = coalition_name(packed[bad[0]])
-            raise ValueError(f"scores: score of coalition {name} is {values[bad[0]]} (row {bad[0]}); "
-                             "give a finite score or leave the row out")
+            raise ValueError(
+                f"scores: score of coalition {name} is {values[bad[0]]} (row {bad[0]}); "
+                "give a finite score or leave the row out"
+            )
         rows = SampledTable(n, packed, values, np.arange(len(values), dtype=np.int32))
         if n > max_players:
             return cls(n, None, rows)
@@ -204,17 +210,26 @@ class UtilityTable:
         2
         """
         array = np.asarray(members)
-        if array.dtype == np.uint8 and n is not None and array.ndim == 2 and array.shape[1] == (n + 7) // 8 < n:
+        if (
+            array.dtype == np.uint8
+            and n is not None
+            and array.ndim == 2
+            and array.shape[1] == (n + 7) // 8 < n
+        ):
             packed = np.ascontiguousarray(array)
         else:
             packed, n = parse_coalitions(array, n)
         values = score_array(scores).reshape(-1)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
-            raise ValueError(f"scores: score of coalition {coalition_name(packed[bad[0]])} is {values[bad[0]]} "
-                             f"(row {bad[0]}); give finite scores")
+            raise ValueError(
+                f"scores: score of coalition {coalition_name(packed[bad[0]])} is {values[bad[0]]} "
+                f"(row {bad[0]}); give finite scores"
+            )
         units = np.arange(len(values)) if unit is None else np.asarray(unit)
-        return cls(n, None, SampledTable(n, packed, values, units.astype(np.int32), design, truncated, score_range))
+        return cls(
+            n, None, SampledTable(n, packed, values, units.astype(np.int32), design, truncated, score_range)
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> "UtilityTable":
@@ -312,19 +327,23 @@ class UtilityTable:
 
     def __repr__(self) -> str:
         if self._scores is None:
-            return f"UtilityTable(n_players={self.n_players}, rows={0 if self.sampled is None else self.sampled.n_rows})"
+            rows = 0 if self.sampled is None else self.sampled.n_rows
+            return f"UtilityTable(n_players={self.n_players}, rows={rows})"
         known = self._scores.size - int(np.isnan(self._scores).sum())
         return f"UtilityTable(n_players={self.n_players}, coalitions={known} of {self._scores.size})"
 
 
-def _dense(masks: NDArray[np.int64], values: NDArray[np.float64], n: int, on_duplicate: str) -> NDArray[np.float64]:
+def _dense(
+    masks: NDArray[np.int64], values: NDArray[np.float64], n: int, on_duplicate: str
+) -> NDArray[np.float64]:
     scores = np.full(1 << n, np.nan)
     scores[masks[::-1]] = values[::-1]  # the first of a coalition's rows wins
     conflict = np.flatnonzero(scores[masks] != values)
     if conflict.size and on_duplicate == "raise":
         row = conflict[0]
         raise DuplicateCoalitionError(
-            f"coalition {coalition_name(int(masks[row]))} has two scores, {scores[masks[row]]} and {values[row]} "
+            f"coalition {coalition_name(int(masks[row]))} has two scores, {scores[masks[row]]} and "
+            f"{values[row]} "
             f"(row {row}); set on_duplicate='mean' or 'first'"
         )
     if conflict.size and on_duplicate == "mean":
@@ -344,8 +363,9 @@ def _too_many(n: int, limit: int) -> str:
     need = 24 << n if n <= 60 else float("inf")
     size = f"{need} bytes ({need / 2**30:.1f} GiB)" if n <= 60 else f"24 * 2**{n} bytes"
     return (
-        f"n_players must be at most {limit} for an exact certificate, got {n}: scores, order and sorted scores of "
-        f"2**{n} coalitions need {size}; sample coalitions and use target='estimate', or pass max_players={n} "
+        f"n_players must be at most {limit} for an exact certificate, got {n}: scores, order and "
+        "sorted scores of "
+        f"2**{n} coalitions need {size}; sample coalitions and use target='estimate', or pass "
+        f"max_players={n} "
         f"(at most {HARD_LIMIT}) if the memory is there"
     )
-

@@ -30,7 +30,9 @@ def verify_certificate(cert: Certificate, table: UtilityTable) -> None:
     elif cert.assumptions["estimator"] != "matrix":
         _verify_rows(cert, table)
     else:
-        raise CertificateMismatch("estimator matrix is not part of the certificate; certify again and compare")
+        raise CertificateMismatch(
+            "estimator matrix is not part of the certificate; certify again and compare"
+        )
 
 
 def marginal_semivalues(scores: Floats, sv: Semivalue, n: int) -> list[Fraction]:
@@ -97,7 +99,7 @@ def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes) -> Non
     ):
         raise CertificateMismatch(f"witness.transform is not {shape}")
     values = marginal_semivalues(witness.transform(filled), cert.semivalue, table.n_players)
-    part = partition(cert.decision, [float_ for float_ in values], "weak")
+    part = partition(cert.decision, values, "weak")
     if len(witness.pair) == 2:
         gap = values[witness.pair[0]] - values[witness.pair[1]]
     else:
@@ -105,11 +107,14 @@ def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes) -> Non
         shift = sum(values, Fraction(0)) / len(values) if part.kind == "mean" else part.tau
         gap = (values[player] - shift) * (1 if player in cert.members else -1)
     if gap >= 0:
-        raise CertificateMismatch(f"witness does not reverse the pair {witness.pair}: the difference is {float(gap):.3g}")
+        raise CertificateMismatch(
+            f"witness does not reverse the pair {witness.pair}: the difference is {float(gap):.3g}"
+        )
 
 
-def _recount(part: Partition, boxes: Boxes, sv: Semivalue, transforms: MonotoneClass,
-             strict: str) -> tuple[Fraction, bool, Fraction | float, bool]:
+def _recount(
+    part: Partition, boxes: Boxes, sv: Semivalue, transforms: MonotoneClass, strict: str
+) -> tuple[Fraction, bool, Fraction | float, bool]:
     """Margin, verdict, slope radius and strictness by two sorted mass functions a row."""
     n = part.n
     p = [*sv.exact_weights(n), Fraction(0)]
@@ -129,8 +134,14 @@ def _recount(part: Partition, boxes: Boxes, sv: Semivalue, transforms: MonotoneC
     for a, b in part.rows:
         if part.kind == "mean":
             player, sign = (a, 1) if a < n else (b, -1)
-            d = sum((_pair_levels(player, j, boxes, whole_q, sizes, masks, sigma) for j, _ in everyone if j != player),
-                    np.zeros(gaps.size, object))
+            d = sum(
+                (
+                    _pair_levels(player, j, boxes, whole_q, sizes, masks, sigma)
+                    for j, _ in everyone
+                    if j != player
+                ),
+                np.zeros(gaps.size, object),
+            )
             level = [Fraction(int(x) * sign, scale * n) for x in d]
         elif part.kind == "pairs":
             level = [Fraction(int(x), scale) for x in _pair_levels(a, b, boxes, whole_q, sizes, masks, sigma)]
@@ -152,8 +163,11 @@ def _recount(part: Partition, boxes: Boxes, sv: Semivalue, transforms: MonotoneC
         worst = min(worst, Fraction(0))
         radius = min(radius, 1 + total / -worst if worst < 0 else math.inf)  # type: ignore[assignment]
         if part.must_be_strict((part.rows).index((a, b))):
-            value = floor if strict == "weakly-increasing" and ratio is None else (
-                total if ratio is None or worst == 0 else total + (ratio - 1) * worst)
+            value = (
+                floor
+                if strict == "weakly-increasing" and ratio is None
+                else (total if ratio is None or worst == 0 else total + (ratio - 1) * worst)
+            )
             positive &= value > 0
     if boxes.unbounded and margin < 0:
         radius = 0.0
@@ -168,20 +182,25 @@ def _tail_masses(scores: Floats, weights: NDArray[Any], sigma: Floats) -> NDArra
     return cumulated[scores.size - np.searchsorted(scores[order], sigma[1:], side="left")]
 
 
-def _pair_levels(i: int, j: int, boxes: Boxes, q: NDArray[Any], sizes: NDArray[Any], masks: NDArray[Any],
-                 sigma: Floats) -> NDArray[Any]:
+def _pair_levels(
+    i: int, j: int, boxes: Boxes, q: NDArray[Any], sizes: NDArray[Any], masks: NDArray[Any], sigma: Floats
+) -> NDArray[Any]:
     with_i = (masks >> i & 1 == 1) & (masks >> j & 1 == 0)
     with_j = (masks >> j & 1 == 1) & (masks >> i & 1 == 0)
-    return (_tail_masses(boxes.low[with_i], q[sizes[with_i]], sigma)
-            - _tail_masses(boxes.high[with_j], q[sizes[with_j]], sigma))
+    return _tail_masses(boxes.low[with_i], q[sizes[with_i]], sigma) - _tail_masses(
+        boxes.high[with_j], q[sizes[with_j]], sigma
+    )
 
 
-def _single_levels(i: int, up: bool, boxes: Boxes, p: NDArray[Any], sizes: NDArray[Any], masks: NDArray[Any],
-                   sigma: Floats) -> NDArray[Any]:
+def _single_levels(
+    i: int, up: bool, boxes: Boxes, p: NDArray[Any], sizes: NDArray[Any], masks: NDArray[Any], sigma: Floats
+) -> NDArray[Any]:
     inside = masks >> i & 1 == 1
     good, bad = (inside, ~inside) if up else (~inside, inside)
     weight = np.where(inside, p[sizes.astype(np.int64) - inside], p[sizes])
-    return (_tail_masses(boxes.low[good], weight[good], sigma) - _tail_masses(boxes.high[bad], weight[bad], sigma))
+    return _tail_masses(boxes.low[good], weight[good], sigma) - _tail_masses(
+        boxes.high[bad], weight[bad], sigma
+    )
 
 
 def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
@@ -190,23 +209,34 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
     from porism.theory.partition.sampled import sampled_rows
 
     rows = sampled_rows(table)
-    scores = rows.scores if cert.transforms.decimals is None else np.round(rows.scores, cert.transforms.decimals)
+    scores = (
+        rows.scores if cert.transforms.decimals is None else np.round(rows.scores, cert.transforms.decimals)
+    )
     if cert.assumptions["estimator"] == "msr":
         dense = rows.dense()
         values = [scores[c].mean() - scores[~c].mean() for c in dense.T]
     else:
         whole = integer_estimator(rows, cert.semivalue, cert.assumptions["estimator"])
-        values = [float(sum(int(w) * Fraction(float(v)) for w, v in zip(row, scores, strict=True)) / whole.scale)
-                  for row in whole.weights]
+        values = [
+            float(sum(int(w) * Fraction(float(v)) for w, v in zip(row, scores, strict=True)) / whole.scale)
+            for row in whole.weights
+        ]
     if not np.allclose(values, cert.semivalues, rtol=1e-9, atol=1e-9 * np.ptp(scores)):
         raise CertificateMismatch("semivalues differ from the estimates of the rows")
     from porism.theory.partition.certify import certify_partition
 
     statistics = cert.statistics
-    again = certify_partition(table, cert.semivalue, cert.decision, transforms=cert.transforms,
-                              ties=cert.assumptions["ties"], target=cert.assumptions["target"],
-                              delta=statistics.get("delta", 0.05), epsilon=statistics.get("epsilon", 0.0),
-                              estimator=cert.assumptions["estimator"])
+    again = certify_partition(
+        table,
+        cert.semivalue,
+        cert.decision,
+        transforms=cert.transforms,
+        ties=cert.assumptions["ties"],
+        target=cert.assumptions["target"],
+        delta=statistics.get("delta", 0.05),
+        epsilon=statistics.get("epsilon", 0.0),
+        estimator=cert.assumptions["estimator"],
+    )
     for name in ("verdict", "blocks", "level_margin", "statistics"):
         _same(name, getattr(cert, name), getattr(again, name))
 

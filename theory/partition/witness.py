@@ -92,32 +92,45 @@ class WitnessUtility:
 
     def partition(self, table: UtilityTable, sv: Semivalue) -> tuple[tuple[int, ...], ...]:
         """The blocks that the decision would choose under this utility."""
-        return partition(self.decision, exact_semivalues(self.apply(table).scores, sv, table.n_players), "weak").blocks
+        return partition(
+            self.decision, exact_semivalues(self.apply(table).scores, sv, table.n_players), "weak"
+        ).blocks
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, without the decision (the certificate holds it)."""
-        return {"level": self.level, "epsilon": str(self.epsilon), "pair": list(self.pair),
-                "transform_points": [list(point) for point in self.transform_points],
-                "completion": None if self.completion is None else [list(item) for item in self.completion]}
+        return {
+            "level": self.level,
+            "epsilon": str(self.epsilon),
+            "pair": list(self.pair),
+            "transform_points": [list(point) for point in self.transform_points],
+            "completion": None if self.completion is None else [list(item) for item in self.completion],
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], decision: Decision) -> "WitnessUtility":
         """The witness of :meth:`to_dict`."""
         completion = data["completion"]
-        return cls(data["level"], Fraction(data["epsilon"]), tuple(data["pair"]),
-                   tuple((x, y) for x, y in data["transform_points"]), decision,
-                   None if completion is None else tuple((int(m), s) for m, s in completion))
+        return cls(
+            data["level"],
+            Fraction(data["epsilon"]),
+            tuple(data["pair"]),
+            tuple((x, y) for x, y in data["transform_points"]),
+            decision,
+            None if completion is None else tuple((int(m), s) for m, s in completion),
+        )
 
 
-def make_witness(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneClass, decision: Decision,
-                 row: int) -> WitnessUtility:
+def make_witness(
+    levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneClass, decision: Decision, row: int
+) -> WitnessUtility:
     """The witness for a failing row: a step, a bend, or slopes as steep as the class allows where D < 0."""
     completion = None
     if not boxes.plain:
         scores = boxes.completed(part.rows[row], part.n)
         zero = np.zeros(scores.size, bool)
-        open_ = np.flatnonzero((zero if boxes.free is None else boxes.free)
-                               | (zero if boxes.unknown is None else boxes.unknown))
+        open_ = np.flatnonzero(
+            (zero if boxes.free is None else boxes.free) | (zero if boxes.unknown is None else boxes.unknown)
+        )
         completion = tuple((int(m), float(scores[m])) for m in open_)
         levels = Levels(Boxes(scores, scores, scores), levels.program, transforms.shape)
     gap = levels.total(row)
@@ -147,8 +160,9 @@ def make_witness(levels: Levels, part: Partition, boxes: Boxes, transforms: Mono
         factor = (Fraction(x1) - Fraction(x0)) / (y1 - y0)
         points = [(x, Fraction(x0) + (y - y0) * factor) for x, y in points]
         epsilon *= factor
-    return WitnessUtility(level, epsilon, part.pair(row), tuple((x, float(y)) for x, y in points), decision,
-                          completion)
+    return WitnessUtility(
+        level, epsilon, part.pair(row), tuple((x, float(y)) for x, y in points), decision, completion
+    )
 
 
 def _bend(shape: str, sigma: Floats, level: float, epsilon: Fraction, ratio: Fraction | None) -> Points:
