@@ -41,7 +41,7 @@ notebooks: setup
 	$(BIN)/porism notebooks --scale $(SCALE)
 
 bench: setup
-	$(BIN)/porism bench $(MODULE)
+	PORISM_BENCH=1 $(BIN)/python -m pytest -q tests/benchmarks
 
 clean:
 	rm -rf build dist report *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -37,7 +37,9 @@ def style() -> Iterator[None]:
     """
     import matplotlib
     from cycler import cycler
+    from matplotlib import pyplot
 
+    pyplot.draw_if_interactive()  # loads the backend, which sets rcParams: leaving the context would undo that
     settings: Any = {
         "axes.axisbelow": True,
         "axes.grid": True,

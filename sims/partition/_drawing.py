@@ -40,7 +40,7 @@ KINDS = {
 }
 LOOKS = dict(zip(KINDS, zip(COLORS, "osD^", ("-", "--", "-.", ":"), strict=False), strict=True))
 
-GUIDE = {"color": "0.25", "linewidth": 1.0, "linestyle": (0, (4, 3))}
+GUIDE: dict[str, Any] = {"color": "0.25", "linewidth": 1.0, "linestyle": (0, (4, 3))}
 
 
 def paper(scale: str) -> bool:
@@ -55,10 +55,9 @@ def canvas(ax: "Axes | None", size: tuple[float, float] = (6.4, 4.2)) -> "Iterat
         yield pyplot.subplots(figsize=size)[1] if ax is None else ax
 
 
-def legend(ax: "Axes", columns: int) -> None:
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.45, -0.17), ncols=columns, columnspacing=1.2, handletextpad=0.5
-    )
+def legend(ax: "Axes", columns: int, below: float = 0.17) -> None:
+    place = (0.45, -below)  # under the label of the axis, never over the data
+    ax.legend(loc="upper center", bbox_to_anchor=place, ncols=columns, columnspacing=1.2, handletextpad=0.5)
 
 
 def infinity(radii: list[NDArray[np.float64]]) -> float:

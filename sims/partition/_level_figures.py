@@ -192,10 +192,10 @@ def _fragile(n: int, k: int, rng: np.random.Generator) -> tuple[UtilityTable, Ce
 
 
 def _jackpot_game(n: int, k: int, team: int) -> UtilityTable:
-    """The first k players pay 1 each; a team of others pays 0.6 * 2^(team-1) once it is complete (none for team=0).
+    """The first k players pay 1 each; a team of others pays 0.6 * 2^(team-1) once it is complete.
 
     Under Banzhaf a member of the team is worth 0.6, but the jackpot alone puts it ahead: the least level
-    difference is -2^-(team-1) where the jackpot exceeds k.
+    difference is -2^-(team-1) where the jackpot exceeds k. No jackpot for team=0.
     """
     masks = np.arange(1 << n)
     steady = np.bitwise_count(masks & ((1 << k) - 1)).astype(np.float64)

@@ -4,20 +4,31 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 
 import pytest
 
-import porism
 from porism import sims
 
 SKIPPED = ("porism.__main__", "porism.cli")  # verbs are documented by their help
+FLOORS = ("porism", "porism.kernels", "porism.theory", "porism.sims")  # folders that no other one contains
 MODULES = [
     info.name
-    for info in pkgutil.walk_packages(porism.__path__, "porism.")
+    for floor in FLOORS
+    for info in pkgutil.walk_packages(importlib.import_module(floor).__path__, f"{floor}.")
     if not info.name.startswith(SKIPPED)
     and "._" not in info.name
-    and not info.name.endswith(".triton")  # a kernel file needs triton to load
+    and not re.search(r"kernels\.\w+\.(reference|cpu|triton)$", info.name)  # documented by their package
 ]
+
+
+def test_every_floor_is_walked():
+    assert {
+        "porism.checks",
+        "porism.kernels.coalition",
+        "porism.theory.partition",
+        "porism.sims.partition",
+    } <= {*MODULES}
 
 
 def registered(module):

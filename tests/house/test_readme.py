@@ -1,0 +1,29 @@
+"""What the README shows runs, and says what it prints."""
+
+import re
+
+import pytest
+
+
+def blocks(root):
+    return re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+
+
+def test_first_example(root, capsys):
+    exec(compile(blocks(root)[0], "README", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    promised = re.search(r"summary\(\)\)\s*# (.*)", blocks(root)[0])[1]
+    assert printed[0] == promised
+
+
+@pytest.mark.full
+def test_model_example(root, needs, tmp_path, monkeypatch):
+    needs("sklearn")
+    needs("matplotlib").use("agg")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(blocks(root)[1], "README", "exec"), names)
+    certificate = names["certificate"]
+    certificate.verify(names["table"])
+    assert certificate.verdict in ("robust", "not_robust")
+    assert len(certificate.members) == 4
