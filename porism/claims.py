@@ -51,6 +51,8 @@ class Evidence:
         Number of independent repetitions, >= 1.
     numbers : dict
         Further numbers worth reading.
+    quantity : str, default ""
+        What `measured` is, such as "largest difference"; a number alone says little.
     """
 
     holds: bool
@@ -60,6 +62,7 @@ class Evidence:
     tolerance_origin: str
     trials: int = 1
     numbers: dict[str, float | int | str] = dataclasses.field(default_factory=dict)
+    quantity: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON.
@@ -234,7 +237,8 @@ class Ledger(tuple[Outcome, ...]):
         rows = (
             (
                 *(outcome.claim.id, outcome.claim.statement, outcome.claim.kind, outcome.verdict),
-                *(outcome.evidence.measured, outcome.evidence.expected),
+                f"{show(outcome.evidence.measured)} {outcome.evidence.quantity}".rstrip(),
+                outcome.evidence.expected,
                 f"{show(outcome.evidence.tolerance)} ({outcome.evidence.tolerance_origin})",
                 f"{outcome.claim.control}: {show(outcome.control_evidence.measured)}",
             )

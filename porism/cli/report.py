@@ -163,6 +163,7 @@ def _numbers(evidence: Evidence) -> str:
     cells = [
         escape(scrub(show(value))) for value in (evidence.measured, evidence.expected, evidence.tolerance)
     ]
+    cells[0] += f"<small>{escape(evidence.quantity)}</small>"
     cells[2] += f"<small>{escape(evidence.tolerance_origin)}</small>"
     return "".join(f'<td class="number">{cell}</td>' for cell in (*cells, str(evidence.trials)))
 

@@ -76,6 +76,7 @@ def thresholds(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
         "interval ends against linear programs, feasibility 1e-7",
         total,
         {"largest error of an end": worst},
+        quantity="share of verdicts that agree",
     )
 
 
@@ -109,7 +110,15 @@ def all_ks(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
             agree += ordered == all(singles)
             total += 1
         total += 1
-    return Evidence(agree == total, agree / total, 1.0, 0.0, "exact verdicts", total)
+    return Evidence(
+        agree == total,
+        agree / total,
+        1.0,
+        0.0,
+        "exact verdicts",
+        total,
+        quantity="share of verdicts that agree",
+    )
 
 
 def _pair_robust(table: UtilityTable, sv: Semivalue, i: int, j: int) -> bool:
@@ -161,6 +170,7 @@ def dominance_implies(scale: str, rng: np.random.Generator, broken: bool = False
         "exact verdicts",
         used,
         {"robust for all semivalues tried without dominance": converse},
+        quantity="share robust and optimal",
     )
 
 
@@ -197,6 +207,7 @@ def necessity(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
         "exact verdicts",
         used,
         {"strictly robust": robust, "of these suboptimal": suboptimal},
+        quantity="share missed",
     )
 
 
@@ -223,4 +234,12 @@ def rounding_scores(scale: str, rng: np.random.Generator, broken: bool = False) 
             used += 1
         except DegenerateUtilityError:  # everything merged into one level
             continue
-    return Evidence(used > 0 and kept == used, kept / max(used, 1), 1.0, 0.0, "exact verdicts", used)
+    return Evidence(
+        used > 0 and kept == used,
+        kept / max(used, 1),
+        1.0,
+        0.0,
+        "exact verdicts",
+        used,
+        quantity="share that stay robust",
+    )

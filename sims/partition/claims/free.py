@@ -74,7 +74,13 @@ def interval_games(scale: str, rng: np.random.Generator, broken: bool = False) -
             agree += verdict == (least >= -1e-9)
             total += 1
     return Evidence(
-        agree == total, agree / total, 1.0, 0.0, "verdicts against linear programs, sign at -1e-9", total
+        agree == total,
+        agree / total,
+        1.0,
+        0.0,
+        "verdicts against linear programs, sign at -1e-9",
+        total,
+        quantity="share of verdicts that agree",
     )
 
 
@@ -104,4 +110,12 @@ def no_free_lunch(scale: str, rng: np.random.Generator, broken: bool = False) ->
             UtilityTable.from_array(scores), Semivalue.shapley(), blocks, ties="weak"
         ).verdict
         shown += top == -q and q > Fraction(0) and verdict == "not_robust"
-    return Evidence(shown == trials, shown / trials, 1.0, 0.0, "exact rationals, no rounding", trials)
+    return Evidence(
+        shown == trials,
+        shown / trials,
+        1.0,
+        0.0,
+        "exact rationals, no rounding",
+        trials,
+        quantity="share with D = -q on top",
+    )

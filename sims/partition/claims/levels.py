@@ -89,7 +89,9 @@ def level_games_decide(scale: str, rng: np.random.Generator, broken: bool = Fals
                 for level in np.unique(scores)[1:]
             )
         worst = max(worst, abs(float(margin or 0) - _worst_pair(case)))
-    return Evidence(worst <= 1e-6, worst, 0.0, 1e-6, LP, trials)
+    return Evidence(
+        worst <= 1e-6, worst, 0.0, 1e-6, LP, trials, quantity="largest difference of the two minima"
+    )
 
 
 @claim(
@@ -113,7 +115,15 @@ def strict_everywhere(scale: str, rng: np.random.Generator, broken: bool = False
         transforms += [rng.integers(1, 10**6, count).tolist() for _ in range(5)]
         values = [_transformed(case, steps) for steps in transforms]
         kept += all(v[i] > v[j] for v in values for i, j in case.pairs)
-    return Evidence(used > 0 and kept == used, kept / max(used, 1), 1.0, 0.0, EXACT, used)
+    return Evidence(
+        used > 0 and kept == used,
+        kept / max(used, 1),
+        1.0,
+        0.0,
+        EXACT,
+        used,
+        quantity="share that stay strict",
+    )
 
 
 @claim(
@@ -149,6 +159,7 @@ def strict_over_weak_transforms(scale: str, rng: np.random.Generator, broken: bo
         EXACT,
         trials,
         {"strictly robust": strict, "of these strict over nondecreasing transforms": weak},
+        quantity="share of verdicts that agree",
     )
 
 
@@ -183,7 +194,15 @@ def tie_kinds(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
             not any(level_differences(scores, Semivalue.banzhaf(), 0, 1))
             and (0, 1) in certificate.permanent_ties
         )
-    return Evidence(robust == permanent == trials, permanent / trials, 1.0, 0.0, EXACT, trials)
+    return Evidence(
+        robust == permanent == trials,
+        permanent / trials,
+        1.0,
+        0.0,
+        EXACT,
+        trials,
+        quantity="share of ties that are permanent",
+    )
 
 
 @claim(
@@ -213,7 +232,9 @@ def witness_reverses(scale: str, rng: np.random.Generator, broken: bool = False)
         worst = max(worst, abs(differences[witness.level] + epsilon * d - drop / 2))
         if not (np.diff(witness.transform(levels)) > 0).all():
             return Evidence(False, "not increasing", "increasing", 0.0, EXACT, used)
-    return Evidence(used > 0 and worst == 0, float(worst), 0.0, 0.0, EXACT, used)
+    return Evidence(
+        used > 0 and worst == 0, float(worst), 0.0, 0.0, EXACT, used, quantity="largest distance from D / 2"
+    )
 
 
 @claim(
@@ -246,7 +267,7 @@ def stochastic_dominance(scale: str, rng: np.random.Generator, broken: bool = Fa
                 )
         margin = certify_partition(case.table, case.sv, TopK(case.k), radii=()).level_margin
         worst = max(worst, abs(least - (margin or Fraction(0))))
-    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials)
+    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials, quantity="largest difference")
 
 
 @claim(
@@ -270,7 +291,15 @@ def shaped_classes(scale: str, rng: np.random.Generator, broken: bool = False) -
             least = _worst_pair(case, shape)
             agree += verdict == (least >= -1e-9)
             total += 1
-    return Evidence(agree == total, agree / total, 1.0, 0.0, f"{LP}; verdicts must agree at -1e-9", total)
+    return Evidence(
+        agree == total,
+        agree / total,
+        1.0,
+        0.0,
+        f"{LP}; verdicts must agree at -1e-9",
+        total,
+        quantity="share of verdicts that agree",
+    )
 
 
 @claim(
@@ -309,6 +338,7 @@ def slope_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> 
         0.0,
         f"{LP}; sign at 0.999 and 1.001 kappa*",
         used,
+        quantity="share with the right signs",
     )
 
 
@@ -340,7 +370,16 @@ def score_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> 
         kept += survived
         tight += any(_least_under(case, pair, eta * Fraction(101, 100)) < 0 for pair in case.pairs)
     holds = used > 0 and kept == used and tight == used
-    return Evidence(holds, kept / max(used, 1), 1.0, 0.0, EXACT, used, {"broken by 1.01 eta": tight})
+    return Evidence(
+        holds,
+        kept / max(used, 1),
+        1.0,
+        0.0,
+        EXACT,
+        used,
+        {"broken by 1.01 eta": tight},
+        quantity="share that survive",
+    )
 
 
 def _least_under(case: Case, pair: tuple[int, int], eta: Fraction) -> Fraction:

@@ -72,6 +72,7 @@ def sample_conditional(scale: str, rng: np.random.Generator, broken: bool = Fals
         "verdicts against linear programs, sign at -1e-9",
         trials,
         {"rankings that a constant changes": shifted},
+        quantity="share of verdicts that agree",
     )
 
 
@@ -128,6 +129,7 @@ def uniform_bands(scale: str, rng: np.random.Generator, broken: bool = False) ->
         "one-sided exact binomial test at 1e-6",
         runs,
         {f"{k} failures": v for k, v in failures.items()},
+        quantity="largest failure rate of the three bands",
     )
 
 
@@ -216,6 +218,7 @@ def three_valued_verdict(scale: str, rng: np.random.Generator, broken: bool = Fa
         "one-sided exact binomial test at 1e-6",
         runs,
         {"decided without tolerance": answered},
+        quantity="share of wrong verdicts",
     )
 
 

@@ -43,7 +43,7 @@ def pair_identity(scale: str, rng: np.random.Generator, broken: bool = False) ->
         worst = max(
             worst, *(abs((sums[i] - sums[j]) - (case.values[i] - case.values[j])) for i, j in case.pairs)
         )
-    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials)
+    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials, quantity="largest difference")
 
 
 @claim(
@@ -64,7 +64,7 @@ def size_only_terms(scale: str, rng: np.random.Generator, broken: bool = False) 
         worst = max(
             worst, *(abs((other[i] - other[j]) - (case.values[i] - case.values[j])) for i, j in case.pairs)
         )
-    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials)
+    return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials, quantity="largest difference")
 
 
 @claim(
@@ -91,7 +91,9 @@ def degenerate_semivalues(scale: str, rng: np.random.Generator, broken: bool = F
         table = UtilityTable.from_array(rng.permutation(1 << n).astype(float))
         k = 1 + number % (n - 1)
         robust += certify_partition(table, pick, TopK(k), ties="weak", radii=()).robust
-    return Evidence(robust == trials, robust / trials, 1.0, 0.0, "exact verdicts", trials)
+    return Evidence(
+        robust == trials, robust / trials, 1.0, 0.0, "exact verdicts", trials, quantity="share robust"
+    )
 
 
 @claim(
@@ -131,4 +133,5 @@ def exact_integers(scale: str, rng: np.random.Generator, broken: bool = False) -
         "integers, no rounding",
         trials,
         {"float64 error of the values": error, "margin of the certificate": str(margin)},
+        quantity="share of games with a negative margin",
     )
