@@ -71,9 +71,11 @@ def _difference(r: int, acc: Any, extra: Any, upper: Any, lower: Any, out: Any) 
 
 @numba.njit(cache=True, inline="always")
 def _value(x: Any) -> float:
-    total = 0.0
+    """The integer in units of its top limb: its own size may exceed float64."""
+    total, unit = 0.0, 1.0
     for w in range(x.size - 1, -1, -1):
-        total = total * 4294967296.0 + x[w]
+        total += x[w] * unit
+        unit /= 4294967296.0
     return total
 
 
@@ -85,7 +87,8 @@ def row_sweep(
 
     ``running=False``: the worst sum takes the negative terms only (any increasing transform);
     ``running=True``: the least partial sum in sweep order (concave or convex transforms). Returns lower
-    and upper bounds of the worst sum, the total, and ``tolerance`` times the sum of absolute terms.
+    and upper bounds of the worst sum, the total, and ``tolerance`` times the sum of absolute terms; these
+    floats are in units of the top limb.
     """
     upper, lower = program[4], program[5]
     limbs, rows = start.shape[0], upper.size
@@ -161,46 +164,60 @@ def quantile_margin(
     ``low`` and ``high`` are the scores in the order of ``low_order`` and ``high_order``.
     """
     out = np.empty(upper.size)
-    limbs = weights.shape[0]
+    room = (low_order.size >> 2) + 1
+    x, y = np.empty(room), np.empty(room)
+    x_size, y_size = np.empty(room, np.uint8), np.empty(room, np.uint8)
+    counts = np.zeros(weights.shape[1], np.uint8)  # 1 where a size carries weight
+    for w in range(weights.shape[0]):
+        for size in range(weights.shape[1]):
+            counts[size] |= weights[w, size] != 0
     for r in range(upper.size):
-        i, j = upper[r], lower[r]
-        lead = np.zeros(limbs, np.int64)  # mass of i's list passed, minus mass of j's list passed
-        best = np.inf
-        s, t = -1, -1
-        x, y = 0.0, 0.0
-        while True:
-            sign = lead[limbs - 1]
-            if sign == 0:
-                for w in range(limbs - 1):
-                    sign |= lead[w]
-            if sign <= 0:
-                s = _next(low_order, s, i, j, weights)
-                if s >= low_order.size:
-                    break
-                m = np.int64(low_order[s])
-                x = low[s]
-                for w in range(limbs):
-                    lead[w] += weights[w, popcount(m)]
-            if sign >= 0:
-                t = _next(high_order, t, j, i, weights)
-                m = np.int64(high_order[t])
-                y = high[t]
-                for w in range(limbs):
-                    lead[w] -= weights[w, popcount(m)]
-            _carry(lead)
-            best = min(best, x - y)
-        out[r] = best
+        count = _collect(low_order, low, upper[r], lower[r], counts, x, x_size)
+        _collect(high_order, high, lower[r], upper[r], counts, y, y_size)
+        out[r] = _merge(x, x_size, y, y_size, count, weights)
     return out
 
 
-@numba.njit(cache=True, inline="always")
-def _next(order: Any, at: Any, inside: Any, outside: Any, weights: Any) -> Any:
-    at += 1
-    while at < order.size:
-        mask = np.int64(order[at])
-        if (mask >> inside) & 1 == 1 and (mask >> outside) & 1 == 0:
-            for w in range(weights.shape[0]):
-                if weights[w, popcount(mask)] != 0:
-                    return at
-        at += 1
+@numba.njit(cache=True, nogil=True)
+def _collect(order: Any, values: Any, inside: Any, outside: Any, counts: Any, out: Any, sizes: Any) -> Any:
+    """Scores and sizes of the coalitions with one player and without the other, in order, branch-free."""
+    at = 0
+    for t in range(order.size):
+        mask = np.int64(order[t])
+        size = popcount(mask)
+        out[at], sizes[at] = values[t], size
+        at += (mask >> inside) & ~(mask >> outside) & counts[size] & 1
     return at
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge(x: Any, x_size: Any, y: Any, y_size: Any, count: Any, weights: Any) -> float:
+    """Walk both lists at equal mass; ``lead`` is the mass passed in x minus the mass passed in y."""
+    limbs = weights.shape[0]
+    s, t = 0, 0
+    best = x[0] - y[0]
+    if limbs == 1:
+        lead = weights[0, x_size[0]] - weights[0, y_size[0]]
+        while s < count - 1 or t < count - 1:
+            on_x, on_y = np.int64(lead <= 0), np.int64(lead >= 0)
+            s += on_x
+            t += on_y
+            lead += on_x * weights[0, x_size[s]] - on_y * weights[0, y_size[t]]
+            best = min(best, x[s] - y[t])
+        return best
+    wide = np.empty(limbs, np.int64)
+    for w in range(limbs):
+        wide[w] = weights[w, x_size[0]] - weights[w, y_size[0]]
+    while s < count - 1 or t < count - 1:
+        _carry(wide)
+        sign = wide[limbs - 1]
+        if sign == 0:
+            for w in range(limbs - 1):
+                sign |= wide[w]
+        on_x, on_y = np.int64(sign <= 0), np.int64(sign >= 0)
+        s += on_x
+        t += on_y
+        for w in range(limbs):
+            wide[w] += on_x * weights[w, x_size[s]] - on_y * weights[w, y_size[t]]
+        best = min(best, x[s] - y[t])
+    return best

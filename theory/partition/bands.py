@@ -131,6 +131,11 @@ def _omega(rows: SampledTable, sv: Semivalue) -> float:
             f"target='population' needs an i.i.d. design, got design={rows.design!r}, "
             f"truncated={rows.truncated}; use target='estimate'"
         )
+    if rows.design != "permutation" and rows.n_units < rows.n_rows:
+        raise ValueError(
+            f"unit must differ from row to row for design={rows.design!r}, got {rows.n_units} units of "
+            f"{rows.n_rows} rows; rows of one unit are not independent, use target='estimate'"
+        )
     w = sv.parameters[0] if sv.family == "wbanzhaf" else Fraction(1, 2)
     banzhaf = sv.family in ("banzhaf", "wbanzhaf")
     fits = {

@@ -114,9 +114,17 @@ class Certificate:
         return SmallCoalitions.revive(self.assumptions["small"])
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """JSON text, also written to ``path`` if given (through a temporary file).
+        """JSON text; inf is the string "inf", fractions are strings "a/b".
 
-        inf is the string "inf", fractions are strings "a/b".
+        Parameters
+        ----------
+        path : str or path, optional
+            File to write too, through a temporary file.
+
+        Returns
+        -------
+        str
+            The text; the same certificate gives the same text.
         """
         data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         data["decision"] = describe(self.decision)
@@ -128,7 +136,23 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str | os.PathLike[str]) -> "Certificate":
-        """Certificate from JSON text or from a file."""
+        """Certificate from JSON text or from a file.
+
+        Parameters
+        ----------
+        text : str or path
+            JSON text, or the path of a file that holds it.
+
+        Returns
+        -------
+        Certificate
+            Equal to the one that was written.
+
+        Raises
+        ------
+        ValueError
+            If it is no certificate, or one of a newer format.
+        """
         if isinstance(text, os.PathLike) or (isinstance(text, str) and not text.lstrip().startswith("{")):
             with open(text, encoding="utf-8") as file:
                 text = file.read()
@@ -185,7 +209,13 @@ class Certificate:
         verify_certificate(self, table)
 
     def summary(self) -> str:
-        """One line: verdict, decision and margins."""
+        """Verdict, decision and margins in one line.
+
+        Returns
+        -------
+        str
+            Such as ``ROBUST  k=2  margin=0  slope_radius=inf  score_margin=1``.
+        """
         word = self.verdict.replace("_", " ").upper()
         name = f"k={len(self.members)}" if len(self.blocks) == 2 else f"blocks={len(self.blocks)}"
         margin = "none" if self.level_margin is None else _short(self.level_margin)
@@ -195,7 +225,18 @@ class Certificate:
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Bar chart of the values with the blocks in colour; returns the axes."""
+        """Bar chart of the values with the blocks in colour.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+            The axes.
+        """
         from matplotlib import pyplot
 
         if ax is None:

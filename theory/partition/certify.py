@@ -24,7 +24,7 @@ from porism.theory.partition.decisions import (
     partition,
 )
 from porism.theory.partition.errors import DegenerateUtilityError
-from porism.theory.partition.judge import Judgement, judge
+from porism.theory.partition.judge import Judgement, float_radius, judge
 from porism.theory.partition.levels import Levels, make_program
 from porism.theory.partition.semivalue import Semivalue, exact_semivalues
 from porism.theory.partition.table import UtilityTable
@@ -126,6 +126,15 @@ def certify_partition(
     >>> c.verdict, c.level_margin, c.level, c.pair, round(c.slope_radius, 4)
     ('not_robust', Fraction(-1, 2), 10.0, (0, 1), 1.6667)
     """
+    for name, value, kind in (
+        ("table", table, UtilityTable),
+        ("sv", sv, Semivalue),
+        ("transforms", transforms, MonotoneClass),
+        ("small", small, SmallCoalitions | None),
+    ):
+        if not isinstance(value, kind):
+            wanted = getattr(kind, "__name__", "SmallCoalitions or None")
+            raise TypeError(f"{name} must be a {wanted}, got {type(value).__name__}")
     one_of("missing", missing, ("raise", "range", "monotone"))
     one_of("ties", ties, ("raise", "weak"))
     one_of("strict", strict, ("increasing", "weakly-increasing"))
@@ -245,7 +254,7 @@ class _Exact:
             level_margin=found.margin,
             level=found.level,
             pair=part.pair(found.row),
-            slope_radius=float(found.radius) if slope else None,
+            slope_radius=float_radius(found.radius) if slope else None,
             slope_pair=part.pair(found.radius_row) if slope and found.radius_row is not None else None,
             score_margin=self._score_margin() if pairs and "score" in radii else None,
             permanent_ties=tuple((i, j) for i, j in tied),

@@ -117,7 +117,7 @@ class SmallCoalitions:
             return
         if self.values in ("size-only", "free"):
             raise ValueError(f"bounds must be left out for values={self.values!r}; use values='range'")
-        low, high = (float(x) for x in self.bounds)
+        low, high = (float(x) for x in self.bounds) if len(self.bounds) == 2 else (math.nan, math.nan)
         if not (low <= high and math.isfinite(low) and math.isfinite(high)):
             raise ValueError(f"bounds must be finite (lo, hi) with lo <= hi, got {self.bounds}")
         object.__setattr__(self, "bounds", (low, high))

@@ -35,13 +35,16 @@ def score_array(scores: ArrayLike) -> NDArray[np.float64]:
     """Scores as a new float64 array; refuses what is not a real number or would lose digits."""
     if isinstance(scores, Iterable) and not hasattr(scores, "__array__"):
         scores = list(scores)  # also views and generators
-    array = np.asarray(scores)
+    try:
+        array = np.asarray(scores)
+    except ValueError:
+        raise ValueError("scores must be one number a coalition, got rows of unequal length") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"scores must be real numbers, got dtype {array.dtype}; convert them to float64 first"
         )
     values = array.astype(np.float64)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and (np.abs(values) > 2.0**53).any():
+    if array.dtype.kind in "iu" and ((array > 2**53) | (array < -(2**53))).any():
         raise ValueError(
             "scores: integers beyond 2**53 are not exact as float64; divide them by a common factor"
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from porism.checks import integer, one_of
 from porism.theory.partition.errors import BoundaryTieError
+from porism.theory.partition.exact import rational
 
 __all__ = ["Decision", "OrderedPartition", "RelativeThreshold", "Sign", "Threshold", "TopK"]
 
@@ -51,10 +52,9 @@ class OrderedPartition:
     blocks: tuple[tuple[int, ...], ...]
 
     def __init__(self, blocks: Sequence[Iterable[int]]) -> None:
-        parsed = tuple(
-            tuple(sorted(integer("blocks", int(p) if hasattr(p, "item") else p) for p in block))
-            for block in blocks
-        )
+        if not isinstance(blocks, Iterable) or not all(isinstance(block, Iterable) for block in blocks):
+            raise TypeError(f"blocks must be a sequence of sequences of players, got {blocks!r}")
+        parsed = tuple(tuple(sorted(integer("blocks", player) for player in block)) for block in blocks)
         object.__setattr__(self, "blocks", parsed)
         if len(parsed) < 2 or not all(parsed):
             raise ValueError(f"blocks must be at least two nonempty blocks, got {parsed}")
@@ -93,12 +93,7 @@ class Threshold:
     tau: Fraction
 
     def __post_init__(self) -> None:
-        if isinstance(self.tau, bool):
-            raise TypeError(f"tau must be a number, got {self.tau!r}")
-        try:
-            object.__setattr__(self, "tau", Fraction(self.tau))
-        except (ValueError, OverflowError):
-            raise ValueError(f"tau must be finite, got {self.tau!r}") from None
+        object.__setattr__(self, "tau", rational("tau", self.tau))
 
 
 @dataclass(frozen=True)
@@ -149,6 +144,13 @@ class Partition:
         return self.rows[row][0] < self.n
 
 
+def check_k(decision: TopK, n: int) -> int:
+    """The k of a top-k decision among n players."""
+    if not 1 <= decision.k <= n - 1:
+        raise ValueError(f"k must be in 1..n-1, got k={decision.k}, n={n}")
+    return decision.k
+
+
 def partition(decision: Decision, values: list[Fraction], ties: str) -> Partition:
     """Apply a decision to exact values; a tie across a boundary raises unless ``ties="weak"``."""
     n = len(values)
@@ -162,9 +164,7 @@ def partition(decision: Decision, values: list[Fraction], ties: str) -> Partitio
         gaps = [values[i] - shift for i in above] + [shift - values[i] for i in below]
         return Partition("mean" if relative else "sign", n, (above, below), rows, gaps, tau)
     if isinstance(decision, TopK):
-        k = decision.k
-        if not 1 <= k <= n - 1:
-            raise ValueError(f"k must be in 1..n-1, got k={k}, n={n}")
+        k = check_k(decision, n)
         ranking = sorted(range(n), key=lambda i: (-values[i], i))
         blocks = (tuple(sorted(ranking[:k])), tuple(sorted(ranking[k:])))
     elif isinstance(decision, OrderedPartition):

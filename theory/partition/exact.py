@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grid", "exact_dot", "size_sums"]
+__all__ = ["Grid", "exact_dot", "rational", "size_sums"]
+
+Number = int | float | str | Fraction
 
 BITS = 31
 CHUNK = 1 << 18
@@ -68,6 +70,23 @@ class Grid:
         if self.count <= 2:
             return np.asarray(limbs[0] + (limbs[-1] << BITS if self.count == 2 else 0))
         return sum((v.astype(object) << (BITS * k) for k, v in enumerate(limbs)), np.zeros(x.size, object))
+
+
+def rational(name: str, value: Number) -> Fraction:
+    """A finite number as the exact rational it is; strings such as "1/3" as written."""
+    plain = (
+        value.item() if isinstance(value, np.generic) else value
+    )  # Fractions of NumPy integers can overflow
+    if isinstance(plain, bool):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        return Fraction(plain.strip()) if isinstance(plain, str) else Fraction(plain)
+    except TypeError:
+        raise TypeError(f"{name} must be a number or a fraction such as '1/3', got {value!r}") from None
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise ValueError(
+            f"{name} must be finite, a number or a fraction such as '1/3', got {value!r}"
+        ) from None
 
 
 def size_sums(scores: NDArray[np.float64], n: int) -> tuple[list[list[Fraction]], list[Fraction]]:

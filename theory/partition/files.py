@@ -42,9 +42,7 @@ def read_table(
         raise ValueError(f"table file must end in one of {', '.join(FORMATS)}, got {file.name!r}")
     try:
         data = readers[file.suffix.lower()](file, masks)
-    except (OSError, ValueError, TypeError):
-        raise
-    except (zipfile.BadZipFile, EOFError, KeyError, csv.Error) as error:
+    except (zipfile.BadZipFile, EOFError, KeyError, csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"table {file.name!r} cannot be read as {file.suffix}: {error}") from None
     if "packed" in data:
         return UtilityTable(data["n"], None, SampledTable(**data["packed"]))
@@ -117,28 +115,32 @@ def _npz_arrays(table: UtilityTable) -> dict[str, NDArray[Any]]:
 
 
 def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
-    with np.load(file, allow_pickle=False) as data:
-        names = set(data.files)
-        n = int(data["n_players"]) if "n_players" in names else None
-        if {"members", "scores", "design"} <= names:
-            span = data["score_range"]
-            packed = {
-                "n_players": n,
-                "members": data["members"],
-                "scores": data["scores"],
-                "unit": data["unit"],
-                "design": str(data["design"]),
-                "truncated": bool(data["truncated"]),
-                "score_range": tuple(span.tolist()) if span.size else None,
-            }
-            return {"packed": packed, "n": n}
-        scores = "scores" if "scores" in names else "values"
-        if scores not in names or (scores == "values" and "coalitions" not in names):
-            raise ValueError(
-                f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}"
-            )
-        coalitions = data["coalitions"] if "coalitions" in names else None
-        return {"coalitions": coalitions, "scores": data[scores], "n": n}
+    try:
+        with open(file, "rb") as raw, np.load(raw, allow_pickle=False) as stored:
+            data = dict(stored)
+    except (ValueError, TypeError) as error:  # pickled objects, or one bare array
+        raise ValueError(f"table {file.name!r} cannot be read as .npz: {error}") from None
+    names = set(data)
+    n = int(data["n_players"]) if "n_players" in names else None
+    if {"members", "scores", "design"} <= names:
+        span = data["score_range"]
+        packed = {
+            "n_players": n,
+            "members": data["members"],
+            "scores": data["scores"],
+            "unit": data["unit"],
+            "design": str(data["design"]),
+            "truncated": bool(data["truncated"]),
+            "score_range": tuple(span.tolist()) if span.size else None,
+        }
+        return {"packed": packed, "n": n}
+    scores = "scores" if "scores" in names else "values"
+    if scores not in names or (scores == "values" and "coalitions" not in names):
+        raise ValueError(
+            f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}"
+        )
+    coalitions = data["coalitions"] if "coalitions" in names else None
+    return {"coalitions": coalitions, "scores": data[scores], "n": n}
 
 
 def _read_csv(file: Path, masks: bool) -> dict[str, Any]:

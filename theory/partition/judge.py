@@ -7,6 +7,7 @@ are looked at; what is reported comes from rationals.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,9 +18,10 @@ from porism.theory.partition.classes import MonotoneClass, exact_ratio
 from porism.theory.partition.decisions import Partition
 from porism.theory.partition.levels import Levels
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "float_radius", "judge"]
 
 Radius = Fraction | float
+TINY = 1e-280
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,19 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
     def gap(r: int) -> Fraction:
         return part.gaps[r] if boxes.plain else levels.total(r)
 
+    may_fail = np.ones(rows, bool)
     if transforms.shape == "increasing":
         least = [levels.program.integer(x) for x in levels.sweep[0]]
-        negative = np.array([x < 0 for x in least])
-        worst_low, worst_high = np.where(negative, worst_low, 0.0), np.where(negative, worst_high, 0.0)
-    low = np.array([_radius(total[r] - error[r], worst_low[r], worst_high[r]) for r in range(rows)])
-    high = np.array([_radius(total[r] + error[r], worst_high[r], worst_low[r]) for r in range(rows)])
+        may_fail = np.array([x < 0 for x in least])
+        worst_low, worst_high = np.where(may_fail, worst_low, 0.0), np.where(may_fail, worst_high, 0.0)
+    with np.errstate(over="ignore"):  # a radius beyond float64 is decided by the rationals below
+        low = np.array([_radius(total[r] - error[r], worst_low[r], worst_high[r]) for r in range(rows)])
+        high = np.array([_radius(total[r] + error[r], worst_high[r], worst_low[r]) for r in range(rows)])
+    near_underflow = may_fail & (worst_low > -TINY)
+    low[near_underflow], high[near_underflow] = -math.inf, math.inf
     radius: Radius = math.inf
     radius_row: int | None = None
-    for r in np.flatnonzero((low <= high.min()) & (low < math.inf)):
+    for r in np.flatnonzero((low <= high.min()) & may_fail):
         worst, d = levels.worst(int(r)), gap(int(r))
         value: Radius = 1 + d / -worst if worst < 0 else math.inf
         if value < radius or (
@@ -72,6 +78,11 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
             edge = [r for r in must if low[r] <= float(ratio)]
             is_strict = is_strict and all(gap(r) + (ratio - 1) * levels.worst(r) > 0 for r in edge)
     return Judgement(robust, is_strict, margin, level, row, radius, radius_row)
+
+
+def float_radius(radius: Radius) -> float:
+    """A slope radius as float64; one beyond its range is still not infinite."""
+    return float(radius if radius == math.inf else min(radius, Fraction(sys.float_info.max)))
 
 
 def _radius(d: float, worst: float, other: float) -> float:

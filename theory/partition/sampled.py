@@ -1,6 +1,7 @@
 """Certificates from sampled rows: of the estimated partition, and of the population behind it."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +14,14 @@ from porism.theory.partition.bands import certify_population
 from porism.theory.partition.boxes import Boxes
 from porism.theory.partition.certificate import Certificate
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
-from porism.theory.partition.decisions import Decision, OrderedPartition, Partition, TopK, partition
+from porism.theory.partition.decisions import (
+    Decision,
+    OrderedPartition,
+    Partition,
+    TopK,
+    check_k,
+    partition,
+)
 from porism.theory.partition.errors import DegenerateUtilityError
 from porism.theory.partition.estimators import (
     IntegerEstimator,
@@ -24,7 +32,7 @@ from porism.theory.partition.estimators import (
     permutation_moves,
 )
 from porism.theory.partition.exact import exact_dot
-from porism.theory.partition.judge import judge
+from porism.theory.partition.judge import float_radius, judge
 from porism.theory.partition.levels import Levels, Program, limbs_of
 from porism.theory.partition.samples import SampledTable
 from porism.theory.partition.semivalue import Semivalue
@@ -71,7 +79,8 @@ def certify_sampled(
         )
     if transforms.decimals is not None:
         scores = np.round(rows.scores, transforms.decimals) + 0.0
-        rows = SampledTable(rows.n_players, rows.members, scores, rows.unit, rows.design, rows.truncated)
+        span = rows.score_range and tuple(float(x) for x in np.round(rows.score_range, transforms.decimals))
+        rows = replace(rows, scores=scores, score_range=span)
     assumptions = {
         "class": transforms.describe(),
         "small": None,
@@ -91,7 +100,7 @@ def certify_sampled(
         )
     plain = transforms.shape == "increasing" and math.isinf(transforms.max_slope_ratio)
     compares = isinstance(decision, TopK | OrderedPartition)
-    k = decision.k if isinstance(decision, TopK) else rows.n_players // 2
+    k = check_k(decision, rows.n_players) if isinstance(decision, TopK) else rows.n_players // 2
     large = k * (rows.n_players - k) * rows.n_rows > DENSE_LIMIT
     if large and plain and compares and assumptions["estimator"] in ("msr", "permutation"):
         return _certify_packed(rows, sv, decision, ties, assumptions, table.sha256)
@@ -144,14 +153,16 @@ class SampledLevels(Levels):
     @cached_property
     def sweep(self) -> tuple[Any, ...]:
         """As :meth:`Levels.sweep`, row by row from the traces."""
-        columns = []
+        columns, scale = [], self.program.scale
         where = np.flatnonzero(self.values[1:] != self.values[:-1])
         for row in range(len(self.program.rows)):
             _, high, low = self.trace(row)
             d = self.integers(row)
             at = np.flatnonzero(d == d.min())
             at = at[0] if self.ascending else at[-1]
-            terms = (high - low) * d.astype(np.float64)
+            terms = (high - low) * np.asarray(
+                (d if scale < 1 << 62 else d.astype(object)) / scale, np.float64
+            )
             sums = np.cumsum(terms) if self.shape != "increasing" else np.minimum(terms, 0).sum(keepdims=True)
             slack = np.abs(terms).sum() * 4 * (self.count + 8) * 2.0**-53
             columns.append(
@@ -203,7 +214,7 @@ def _certify_dense(
         level_margin=found.margin,
         level=found.level,
         pair=part.pair(found.row),
-        slope_radius=float(found.radius) if pairs else None,
+        slope_radius=float_radius(found.radius) if pairs else None,
         slope_pair=part.pair(found.radius_row) if pairs and found.radius_row is not None else None,
         score_margin=None,
         permanent_ties=tuple(

@@ -91,6 +91,12 @@ class SampledTable:
         return len(np.unique(self.unit))
 
     def dense(self) -> NDArray[np.bool_]:
-        """Membership as a bool matrix, shape (m, n); m*n bytes."""
+        """Membership as a matrix; m*n bytes.
+
+        Returns
+        -------
+        bool array, shape (m, n)
+            Entry (r, i): row r holds player i.
+        """
         bits = np.unpackbits(self.members, axis=1, count=self.n_players, bitorder="little")
         return bits.astype(bool)

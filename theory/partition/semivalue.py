@@ -10,11 +10,11 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.partition.exact import Number, rational
 from porism.theory.partition.table import UtilityTable
 
 __all__ = ["Semivalue", "exact_semivalues", "semivalues"]
 
-Number = int | float | str | Fraction
 INT_BITS = 62
 FAMILIES = ("shapley", "banzhaf", "wbanzhaf", "beta", "loo", "weights")
 
@@ -53,26 +53,70 @@ class Semivalue:
 
     @classmethod
     def shapley(cls) -> "Semivalue":
-        """Shapley value: ``p_s = 1 / (n C(n-1, s))``."""
+        """Shapley value: ``p_s = 1 / (n C(n-1, s))``.
+
+        Returns
+        -------
+        Semivalue
+            For any number of players.
+        """
         return cls("shapley")
 
     @classmethod
     def banzhaf(cls) -> "Semivalue":
-        """Banzhaf value: ``p_s = 2^-(n-1)``."""
+        """Banzhaf value: ``p_s = 2^-(n-1)``.
+
+        Returns
+        -------
+        Semivalue
+            For any number of players.
+        """
         return cls("banzhaf")
 
     @classmethod
     def weighted_banzhaf(cls, w: Number) -> "Semivalue":
-        """Weighted Banzhaf value: ``p_s = w^s (1-w)^(n-1-s)`` with 0 < w < 1."""
-        value = _rational("w", w)
+        """Weighted Banzhaf value: ``p_s = w^s (1-w)^(n-1-s)``.
+
+        Parameters
+        ----------
+        w : float, Fraction or str, in (0, 1)
+            Probability that another player is in; 1/2 is the Banzhaf value.
+
+        Returns
+        -------
+        Semivalue
+            For any number of players.
+
+        Raises
+        ------
+        ValueError
+            If w is not in (0, 1).
+        """
+        value = rational("w", w)
         if not 0 < value < 1:
             raise ValueError(f"w must be in (0, 1), got {w}; w=1/2 is the Banzhaf value")
         return cls("wbanzhaf", (value,))
 
     @classmethod
     def beta(cls, alpha: Number, beta: Number) -> "Semivalue":
-        """Beta Shapley: ``p_s = B(s + beta, n-1-s + alpha) / B(alpha, beta)`` with alpha, beta > 0."""
-        pair = (_rational("alpha", alpha), _rational("beta", beta))
+        """Beta Shapley: ``p_s = B(s + beta, n-1-s + alpha) / B(alpha, beta)``.
+
+        Parameters
+        ----------
+        alpha, beta : float, Fraction or str, > 0
+            Shapes; a large alpha favours small coalitions, (1, 1) is the Shapley value.
+
+        Returns
+        -------
+        Semivalue
+            For any number of players.
+
+        Raises
+        ------
+        ValueError
+            If alpha or beta is not positive.
+        """
+        pair = (rational("alpha", alpha), rational("beta", beta))
         for name, value in zip(("alpha", "beta"), pair, strict=True):
             if value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}; Beta(1, 1) is the Shapley value")
@@ -80,13 +124,35 @@ class Semivalue:
 
     @classmethod
     def leave_one_out(cls) -> "Semivalue":
-        """Leave-one-out: ``p_{n-1} = 1``."""
+        """Leave-one-out: ``p_{n-1} = 1``.
+
+        Returns
+        -------
+        Semivalue
+            For any number of players.
+        """
         return cls("loo")
 
     @classmethod
     def from_weights(cls, p: Sequence[Number]) -> "Semivalue":
-        """Any semivalue of n players from its n weights p_0 .. p_{n-1}."""
-        values = tuple(_rational(f"p[{s}]", x) for s, x in enumerate(p))
+        """Any semivalue of n players from its weights.
+
+        Parameters
+        ----------
+        p : sequence of float, Fraction or str, shape (n,)
+            Weights p_0 .. p_{n-1}, nonnegative, with ``sum_s C(n-1, s) p_s = 1`` up to 1e-9.
+
+        Returns
+        -------
+        Semivalue
+            For exactly n players.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative or the sum is not 1.
+        """
+        values = tuple(rational(f"p[{s}]", x) for s, x in enumerate(p))
         if not values:
             raise ValueError("p must hold n weights, got none")
         mass = sum(math.comb(len(values) - 1, s) * x for s, x in enumerate(values))
@@ -99,7 +165,23 @@ class Semivalue:
 
     @classmethod
     def parse(cls, text: str) -> "Semivalue":
-        """Semivalue from its short name: shapley, banzhaf, beta:4,1, wbanzhaf:1/4, loo, weights:p0,p1,..."""
+        """Semivalue from its short name, the inverse of ``str``.
+
+        Parameters
+        ----------
+        text : str
+            shapley, banzhaf, beta:4,1, wbanzhaf:1/4, loo or weights:p0,p1,...; numbers as written.
+
+        Returns
+        -------
+        Semivalue
+            The value named.
+
+        Raises
+        ------
+        ValueError
+            If the text names none.
+        """
         family, _, tail = text.strip().lower().partition(":")
         numbers = [item for item in tail.split(",") if item.strip()]
         makers = {
@@ -129,12 +211,34 @@ class Semivalue:
             )
 
     def exact_weights(self, n: int) -> tuple[Fraction, ...]:
-        """Weights p_0 .. p_{n-1} as exact rationals."""
+        """Weights p_0 .. p_{n-1} as exact rationals.
+
+        Parameters
+        ----------
+        n : int
+            Number of players n >= 1.
+
+        Returns
+        -------
+        tuple of Fraction, length n
+            The weights.
+        """
         self._check(n)
         return _exact_weights(self, n)
 
     def exact_pair_weights(self, n: int) -> tuple[Fraction, ...]:
-        """Pair weights q_0 .. q_n with ``q_s = p_{s-1} + p_s`` for 0 < s < n, q_0 = q_n = 0."""
+        """Pair weights ``q_s = p_{s-1} + p_s`` as exact rationals.
+
+        Parameters
+        ----------
+        n : int
+            Number of players n >= 1.
+
+        Returns
+        -------
+        tuple of Fraction, length n+1
+            q_0 .. q_n; entries 0 and n, which compare nobody, are 0.
+        """
         p = self.exact_weights(n)
         return (Fraction(0), *(p[s - 1] + p[s] for s in range(1, n)), Fraction(0))
 
@@ -168,15 +272,53 @@ class Semivalue:
         return np.array(whole, dtype=np.int64), scale
 
     def mass(self, n: int) -> NDArray[np.float64]:
-        """Probabilities ``P_s = C(n-1, s) p_s`` of the size s = 0..n-1 of the coalition, shape (n,)."""
+        """Masses ``P_s = C(n-1, s) p_s``: the law of the size of the coalition that a player joins.
+
+        Parameters
+        ----------
+        n : int
+            Number of players n >= 1; 10^4 and more are fine.
+
+        Returns
+        -------
+        float64 array, shape (n,)
+            Probability of the size s = 0..n-1.
+        """
         return np.exp(_log_mass(self, n))
 
     def log_weights(self, n: int) -> NDArray[np.float64]:
-        """Natural logarithms of p_s for s = 0..n-1, shape (n,), for any n (at n = 10^4 they reach -6935)."""
+        """Logarithms of the weights, where the weights themselves underflow.
+
+        Parameters
+        ----------
+        n : int
+            Number of players n >= 1.
+
+        Returns
+        -------
+        float64 array, shape (n,)
+            Natural logarithm of p_s for s = 0..n-1; -6935 in the middle for Shapley at n = 10^4.
+        """
         return _log_mass(self, n) - _log_binomials(n - 1)
 
     def pair_mass(self, n: int) -> NDArray[np.float64]:
-        """Masses ``pi_s = C(n-2, s-1) q_s`` for s = 1..n-1, which sum to 1, shape (n-1,)."""
+        """Masses ``pi_s = C(n-2, s-1) q_s``: the law of the size of the coalition that compares two players.
+
+        Parameters
+        ----------
+        n : int
+            Number of players n >= 2.
+
+        Returns
+        -------
+        float64 array, shape (n-1,)
+            Probability of the size s = 1..n-1; 1/(n-1) each for Shapley.
+
+        Raises
+        ------
+        ValueError
+            If n < 2.
+        """
         if n < 2:
             raise ValueError(f"n must be at least 2 for a pair of players, got {n}")
         mass, s = self.mass(n), np.arange(1, n)
@@ -271,16 +413,6 @@ def require_complete(table: UtilityTable) -> None:
         f"table lacks {count} of {table.scores.size} coalitions: {names}{', …' if count > 10 else ''}; "
         "evaluate them, or use missing='range' or target='estimate'"
     )
-
-
-def _rational(name: str, value: Number) -> Fraction:
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    try:
-        return Fraction(value.strip()) if isinstance(value, str) else Fraction(value)
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{name} must be a finite number or a fraction such as '1/3', got {value!r}") from None
 
 
 @lru_cache(maxsize=64)

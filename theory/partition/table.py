@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import integer, one_of
 from porism.theory.partition.coalitions import coalition_name, members_of, parse_coalitions, score_array
-from porism.theory.partition.errors import DuplicateCoalitionError, TooManyPlayersError
+from porism.theory.partition.errors import (
+    DuplicateCoalitionError,
+    MissingCoalitionsError,
+    TooManyPlayersError,
+)
 from porism.theory.partition.samples import SampledTable
 
 __all__ = ["MAX_PLAYERS", "UtilityTable"]
@@ -150,7 +154,7 @@ class UtilityTable:
         """
         one_of("on_duplicate", on_duplicate, ("raise", "mean", "first"))
         max_players = min(integer("max_players", max_players, 1), HARD_LIMIT)
-        values = score_array(scores).reshape(-1)
+        values = _vector(scores)
         packed, n = parse_coalitions(coalitions, n)
         if len(packed) != len(values):
             raise ValueError(f"scores must have one entry a coalition ({len(packed)}), got {len(values)}")
@@ -217,9 +221,14 @@ class UtilityTable:
             and array.shape[1] == (n + 7) // 8 < n
         ):
             packed = np.ascontiguousarray(array)
+            stray = np.flatnonzero(packed[:, -1] >> n % 8) if n % 8 else []
+            if len(stray):
+                raise ValueError(
+                    f"members: row {stray[0]} has bits beyond n={n} players; packed bits are little-endian"
+                )
         else:
             packed, n = parse_coalitions(array, n)
-        values = score_array(scores).reshape(-1)
+        values = _vector(scores)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise ValueError(
@@ -285,7 +294,12 @@ class UtilityTable:
     def scores(self) -> NDArray[np.float64]:
         """Dense scores in mask order, shape (2**n,), read-only, NaN where missing."""
         if self._scores is None:
-            raise TooManyPlayersError(_too_many(self.n_players, MAX_PLAYERS))
+            if self.n_players > MAX_PLAYERS:
+                raise TooManyPlayersError(_too_many(self.n_players, MAX_PLAYERS))
+            raise MissingCoalitionsError(
+                "table holds sampled rows, not the scores of all coalitions; use target='estimate', or make "
+                "it with from_pairs and use missing='range'"
+            )
         return self._scores
 
     @property
@@ -299,17 +313,50 @@ class UtilityTable:
         return self._scores is not None and not bool(np.isnan(self._scores).any())
 
     def missing(self, limit: int | None = 10) -> list[tuple[int, ...]]:
-        """First ``limit`` coalitions without a score, in mask order (None: all of them)."""
+        """Coalitions without a score.
+
+        Parameters
+        ----------
+        limit : int or None
+            How many at most; None lists all.
+
+        Returns
+        -------
+        list of tuple of int
+            Players of each, in mask order.
+        """
         return [members_of(int(mask)) for mask in np.flatnonzero(np.isnan(self.scores))[:limit]]
 
     def levels(self, decimals: int | None = None) -> NDArray[np.float64]:
-        """Distinct scores in increasing order, rounded to ``decimals`` first if given."""
+        """Distinct scores in increasing order.
+
+        Parameters
+        ----------
+        decimals : int, optional
+            Round to so many decimals first.
+
+        Returns
+        -------
+        float64 array
+            The levels sigma_0 < sigma_1 < ... .
+        """
         values = self.scores if self._scores is not None else self.sampled.scores  # type: ignore[union-attr]
         values = values[~np.isnan(values)]
         return np.unique(values if decimals is None else np.round(values, decimals))
 
     def rounded(self, decimals: int | None) -> "UtilityTable":
-        """The same table with scores rounded to ``decimals`` (None: itself)."""
+        """The same table with rounded scores.
+
+        Parameters
+        ----------
+        decimals : int or None
+            Decimals to keep; None returns the table itself.
+
+        Returns
+        -------
+        UtilityTable
+            The rounded table.
+        """
         if decimals is None:
             return self
         return UtilityTable(self.n_players, np.round(self.scores, decimals) + 0.0)
@@ -347,11 +394,19 @@ def _dense(
             f"(row {row}); set on_duplicate='mean' or 'first'"
         )
     if conflict.size and on_duplicate == "mean":
+        rank = np.lexsort((values, masks))  # sums that do not depend on the order of the rows
         count = np.bincount(masks, minlength=1 << n)
-        total = np.bincount(masks, values, minlength=1 << n)
+        total = np.bincount(masks[rank], values[rank], minlength=1 << n)
         again = np.unique(masks[conflict])
         scores[again] = total[again] / count[again]
     return scores
+
+
+def _vector(scores: ArrayLike) -> NDArray[np.float64]:
+    values = score_array(scores)
+    if values.ndim != 1:
+        raise ValueError(f"scores must have one entry a coalition, got shape {values.shape}; flatten them")
+    return values
 
 
 def _check_size(n: int, max_players: int) -> None:

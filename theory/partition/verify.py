@@ -1,7 +1,9 @@
 """Independent recomputation of certificates: marginals and sorted masses instead of folds and sweeps."""
 
 import math
+from bisect import bisect_left
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from porism.theory.partition.classes import MonotoneClass, exact_ratio
 from porism.theory.partition.decisions import Partition, partition
 from porism.theory.partition.errors import CertificateMismatch
 from porism.theory.partition.exact import Grid
+from porism.theory.partition.judge import Judgement, float_radius
 from porism.theory.partition.semivalue import Semivalue
 from porism.theory.partition.table import UtilityTable
 
@@ -62,44 +65,55 @@ def _verify_exact(cert: Certificate, table: UtilityTable) -> None:
     _same("blocks", cert.blocks, part.blocks)
     _same("members", cert.members, part.blocks[0])
     _same("base_gap", cert.base_gap, float(min(part.gaps)))
-    margin, held, radius, strict = _recount(part, boxes, sv, transforms, cert.assumptions["strict"])
-    _same("level_margin", cert.level_margin, margin)
-    if cert.slope_radius is not None and part.kind == "pairs":
-        _same("slope_radius", cert.slope_radius, float(radius))
-    if cert.verdict == "robust":
-        _same("verdict", "robust", "robust" if held else "not robust by recount")
-        _same("strict", cert.strict, strict)
-        return
-    _same("verdict", "not robust", "robust by recount" if held else "not robust")
+    found = _recount(part, boxes, sv, transforms, cert.assumptions["strict"])
+    _same(
+        "level_margin",
+        (cert.level_margin, cert.level, cert.pair),
+        (found.margin, found.level, part.pair(found.row)),
+    )
+    if cert.slope_radius is not None:
+        slope_pair = None if found.radius_row is None else part.pair(found.radius_row)
+        _same("slope_radius", (cert.slope_radius, cert.slope_pair), (float_radius(found.radius), slope_pair))
+    if cert.score_margin is not None and not boxes.unbounded:
+        _same("score_margin", cert.score_margin, min(_quantile_gap(i, j, boxes, sv, n) for i, j in part.rows))
+    verdict, best = "robust" if found.robust else "not_robust", None
     if boxes.unknown is not None:
-        broken = not _recount(part, boxes.favourable(), sv, transforms, "increasing")[1]
-        _same("verdict", cert.verdict, "not_robust" if broken else "undecided")
-    if cert.verdict == "not_robust":
-        _verify_witness(cert, rounded, boxes)
+        best = _recount(part, boxes.favourable(), sv, transforms, "increasing")
+        _same("statistics", cert.statistics, {"lower": str(found.margin), "upper": str(best.margin)})
+        if not found.robust and best.robust:
+            verdict = "undecided"
+    _same("verdict", cert.verdict, verdict)
+    _same("strict", cert.strict, found.strict)
+    tied = [row for row, gap in zip(part.rows, part.gaps, strict=True) if gap == 0]
+    _same("permanent_ties", cert.permanent_ties, tuple(tied) if part.kind == "pairs" and found.robust else ())
+    if verdict == "not_robust":
+        _verify_witness(cert, rounded, boxes, part)
 
 
-def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes) -> None:
+def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes, part: Partition) -> None:
     witness = cert.witness
     if witness is None:
         raise CertificateMismatch("witness is missing from a not_robust certificate")
+    if witness.pair not in [part.pair(row) for row in range(len(part.rows))]:
+        raise CertificateMismatch(f"witness.pair {witness.pair} does not cross the boundary of the decision")
     filled = np.array(table.scores)
-    if witness.completion is not None:
-        for mask, score in witness.completion:
-            filled[mask] = score
-        if ((filled < boxes.low) | (filled > boxes.high))[~np.isnan(boxes.low)].any():
-            raise CertificateMismatch("witness.completion leaves the bounds of the free coalitions")
+    for mask, score in witness.completion or ():
+        filled[mask] = score
+    if not ((filled >= boxes.low) & (filled <= boxes.high)).all():
+        raise CertificateMismatch("witness.completion leaves the bounds of the free coalitions")
     levels = np.unique(filled)
-    slopes = np.diff(witness.transform(levels)) / np.diff(levels)
-    ratio = exact_ratio(cert.transforms)
-    shape = cert.transforms.shape
-    if slopes.min() < 0 or (ratio is not None and slopes.max() > float(ratio) * slopes.min() * (1 + 1e-6)):
+    phi = witness.transform(levels)
+    rise, run, rounding = np.diff(phi), np.diff(levels), 2.0**-50 * np.abs(phi).max()
+    with np.errstate(over="ignore"):
+        least, most = (rise - rounding) / run, (rise + rounding) / run  # of the slopes before phi was rounded
+    ratio, shape = exact_ratio(cert.transforms), cert.transforms.shape
+    if rise.min() < 0 or (ratio is not None and least.max() > float(ratio) * most.min()):
         raise CertificateMismatch("witness.transform is not in the class of the certificate")
-    if (shape == "concave" and (np.diff(slopes) > 1e-6 * slopes.max()).any()) or (
-        shape == "convex" and (np.diff(slopes) < -1e-6 * slopes.max()).any()
+    if (shape == "concave" and (least[1:] > most[:-1]).any()) or (
+        shape == "convex" and (most[1:] < least[:-1]).any()
     ):
         raise CertificateMismatch(f"witness.transform is not {shape}")
     values = marginal_semivalues(witness.transform(filled), cert.semivalue, table.n_players)
-    part = partition(cert.decision, values, "weak")
     if len(witness.pair) == 2:
         gap = values[witness.pair[0]] - values[witness.pair[1]]
     else:
@@ -114,7 +128,7 @@ def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes) -> Non
 
 def _recount(
     part: Partition, boxes: Boxes, sv: Semivalue, transforms: MonotoneClass, strict: str
-) -> tuple[Fraction, bool, Fraction | float, bool]:
+) -> Judgement:
     """Margin, verdict, slope radius and strictness by two sorted mass functions a row."""
     n = part.n
     p = [*sv.exact_weights(n), Fraction(0)]
@@ -129,50 +143,52 @@ def _recount(
     unit = grid.fraction([1])
     offset = part.tau / (Fraction(float(sigma[-1])) - Fraction(float(sigma[0])))
     ratio = exact_ratio(transforms)
-    margin, radius, positive = Fraction(1 << 62), math.inf, True
-    everyone = [(j, sign) for j in range(n) for sign in (1,)]
-    for a, b in part.rows:
+    margins, radii, positive = [], [], True
+    for r, (a, b) in enumerate(part.rows):
+        player, sign = (a, 1) if a < n else (b, -1)
         if part.kind == "mean":
-            player, sign = (a, 1) if a < n else (b, -1)
-            d = sum(
-                (
-                    _pair_levels(player, j, boxes, whole_q, sizes, masks, sigma)
-                    for j, _ in everyone
-                    if j != player
-                ),
-                np.zeros(gaps.size, object),
-            )
+            others = (j for j in range(n) if j != player)
+            d = sum((_pair_levels(player, j, boxes, whole_q, sizes, masks, sigma) for j in others), 0 * gaps)
             level = [Fraction(int(x) * sign, scale * n) for x in d]
         elif part.kind == "pairs":
             level = [Fraction(int(x), scale) for x in _pair_levels(a, b, boxes, whole_q, sizes, masks, sigma)]
         else:
-            player, up = (a, True) if a < n else (b, False)
-            d = _single_levels(player, up, boxes, whole_p, sizes, masks, sigma)
-            level = [Fraction(int(x), scale) - (offset if up else -offset) for x in d]
-        margin = min(margin, min(level))
+            d = _single_levels(player, a < n, boxes, whole_p, sizes, masks, sigma)
+            level = [Fraction(int(x), scale) - sign * offset for x in d]
+        margins += [(x, float(s), (a, b), r) for x, s in zip(level, sigma[1:], strict=True)]
         terms = [x * int(g) * unit for x, g in zip(level, gaps, strict=True)]
         total = sum(terms, Fraction(0))
         if transforms.shape == "increasing":
             worst, floor = sum((t for t in terms if t < 0), Fraction(0)), min(level)
         else:
-            sums, running = [], Fraction(0)
-            for t in terms if transforms.shape == "concave" else reversed(terms):
-                running += t
-                sums.append(running)
-            worst = floor = min(sums)
+            worst = floor = min(accumulate(terms if transforms.shape == "concave" else reversed(terms)))
         worst = min(worst, Fraction(0))
-        radius = min(radius, 1 + total / -worst if worst < 0 else math.inf)  # type: ignore[assignment]
-        if part.must_be_strict((part.rows).index((a, b))):
-            value = (
-                floor
-                if strict == "weakly-increasing" and ratio is None
-                else (total if ratio is None or worst == 0 else total + (ratio - 1) * worst)
-            )
+        if worst < 0:
+            radii.append((1 + total / -worst, (a, b), r))
+        if part.must_be_strict(r):
+            weakly = strict == "weakly-increasing" and ratio is None
+            value = floor if weakly else total if ratio is None or not worst else total + (ratio - 1) * worst
             positive &= value > 0
+    margin, at, _, row = min(margins)
+    radius, _, radius_row = min(radii, default=(math.inf, None, None))
     if boxes.unbounded and margin < 0:
-        radius = 0.0
-    held = radius == math.inf if ratio is None else ratio <= radius
-    return margin, bool(held), radius, bool(held and positive)
+        radius, radius_row = Fraction(0), row
+    robust = radius == math.inf if ratio is None else ratio <= radius
+    return Judgement(robust, robust and bool(positive), margin, at, row, radius, radius_row)
+
+
+def _quantile_gap(i: int, j: int, boxes: Boxes, sv: Semivalue, n: int) -> float:
+    """Least quantile difference of two players, from cumulated masses at all their jumps."""
+    sides = []
+    for scores, inside, outside in ((boxes.low, i, j), (boxes.high, j, i)):
+        q = [Fraction(0) if s < boxes.skip_below else x for s, x in enumerate(sv.exact_pair_weights(n))]
+        masks = [m for m in range(1 << n) if m >> inside & 1 and not m >> outside & 1 and q[m.bit_count()]]
+        masks.sort(key=lambda m: scores[m])
+        sides.append((list(accumulate(q[m.bit_count()] for m in masks)), scores[masks]))
+    (mass_i, score_i), (mass_j, score_j) = sides
+    jumps = {*mass_i, *mass_j}
+    gaps = (float(score_i[bisect_left(mass_i, x)] - score_j[bisect_left(mass_j, x)]) for x in jumps)
+    return min(gaps, default=math.inf) + 0.0
 
 
 def _tail_masses(scores: Floats, weights: NDArray[Any], sigma: Floats) -> NDArray[Any]:

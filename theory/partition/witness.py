@@ -18,6 +18,7 @@ __all__ = ["WitnessUtility", "make_witness"]
 
 Floats = NDArray[np.float64]
 Points = list[tuple[float, Fraction]]
+STEEPEST = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class WitnessUtility:
         The decision it breaks.
     completion : tuple of (int, float) or None
         Mask and score of every coalition that the class leaves free.
+    decimals : int or None
+        Scores are rounded to so many decimals before they are transformed, as the class says.
 
     References
     ----------
@@ -58,6 +61,7 @@ class WitnessUtility:
     transform_points: tuple[tuple[float, float], ...]
     decision: Decision
     completion: tuple[tuple[int, float], ...] | None = None
+    decimals: int | None = None
 
     def transform(self, x: ArrayLike) -> Floats:
         """Transformed scores, of the shape of ``x``."""
@@ -71,15 +75,18 @@ class WitnessUtility:
         return np.where(values >= px[-1], py[-1] + steep * (values - px[-1]), out)
 
     def apply(self, table: UtilityTable) -> UtilityTable:
-        """The table under this utility: free coalitions filled in, then all scores transformed."""
-        scores = np.array(table.scores)
+        """The table under this utility: rounded, free coalitions filled in, then all scores transformed."""
+        scores = np.array(table.rounded(self.decimals).scores)
         if self.completion is not None:
             masks = [mask for mask, _ in self.completion]
             scores[masks] = [score for _, score in self.completion]
         return UtilityTable.from_array(self.transform(scores), max_players=table.n_players)
 
     def check(self, table: UtilityTable, sv: Semivalue) -> tuple[Floats, tuple[int, ...], float]:
-        """Values under this utility, the pair, and its difference (below 0: reversed), rounded once."""
+        """Values under this utility, the pair, and its difference, rounded once.
+
+        Below 0 the pair is reversed; for one player it is its value minus the threshold.
+        """
         values = exact_semivalues(self.apply(table).scores, sv, table.n_players)
         part = partition(self.decision, values, "weak")
         if len(self.pair) == 2:
@@ -104,6 +111,7 @@ class WitnessUtility:
             "pair": list(self.pair),
             "transform_points": [list(point) for point in self.transform_points],
             "completion": None if self.completion is None else [list(item) for item in self.completion],
+            "decimals": self.decimals,
         }
 
     @classmethod
@@ -117,6 +125,7 @@ class WitnessUtility:
             tuple((x, y) for x, y in data["transform_points"]),
             decision,
             None if completion is None else tuple((int(m), s) for m, s in completion),
+            data["decimals"],
         )
 
 
@@ -143,16 +152,26 @@ def make_witness(
     else:
         drop, at = levels.least_partial(row)
         level = float((high if transforms.shape == "concave" else low)[at])
+    sigma = np.unique(levels.values)
     epsilon = Fraction(1)
     if ratio is None and gap > 0:
         epsilon = abs(drop) / (2 * gap)
-    sigma = np.unique(levels.values)
+        fair = (
+            1 / (Fraction(float(sigma[-1])) - Fraction(float(sigma[0])))
+            if transforms.shape == "increasing"
+            else 1
+        )
+        if epsilon > fair * STEEPEST:  # two values almost tie: beside such slopes float64 would lose the jump
+            epsilon = Fraction(fair)
     if transforms.shape != "increasing":
         points = _bend(transforms.shape, sigma, level, epsilon, ratio)
     elif ratio is None:
         before = float(sigma[np.searchsorted(sigma, level) - 1])
         corners = sorted({float(sigma[0]), before, level, float(sigma[-1])})
-        points = [(x, (x >= level) + epsilon * Fraction(x)) for x in corners]
+        base = Fraction(
+            corners[0]
+        )  # phi(lowest) = 0, so that rounding is relative to the range of the scores
+        points = [(x, (x >= level) + epsilon * (Fraction(x) - base)) for x in corners]
     else:
         points = _staircase(numbers[-1] < 0, high, low, ratio)
     if transforms.range_normalised:
@@ -161,16 +180,24 @@ def make_witness(
         points = [(x, Fraction(x0) + (y - y0) * factor) for x, y in points]
         epsilon *= factor
     return WitnessUtility(
-        level, epsilon, part.pair(row), tuple((x, float(y)) for x, y in points), decision, completion
+        level,
+        epsilon,
+        part.pair(row),
+        tuple((x, float(y)) for x, y in points),
+        decision,
+        completion,
+        transforms.decimals,
     )
 
 
 def _bend(shape: str, sigma: Floats, level: float, epsilon: Fraction, ratio: Fraction | None) -> Points:
-    """``min(x, level)`` or ``max(x, level)`` as steep as the ratio allows, plus epsilon x."""
+    """``min(x, level)`` or ``max(x, level)`` as steep as the ratio allows, plus epsilon x, less its least."""
     steep = Fraction(1) if ratio is None else ratio - 1
     bend = min if shape == "concave" else max
-    corners = sorted({float(sigma[0]), level, float(sigma[-1])})
-    return [(x, steep * bend(Fraction(x), Fraction(level)) + epsilon * Fraction(x)) for x in corners]
+    corners = [Fraction(x) for x in sorted({float(sigma[0]), level, float(sigma[-1])})]
+    rise, start = Fraction(level) - corners[0], corners[0]
+    heights = [steep * bend(x - start, rise) + epsilon * (x - start) for x in corners]
+    return [(float(x), y - heights[0]) for x, y in zip(corners, heights, strict=True)]
 
 
 def _staircase(steep: NDArray[np.bool_], high: Floats, low: Floats, ratio: Fraction) -> Points:
