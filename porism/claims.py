@@ -237,7 +237,7 @@ class Ledger(tuple[Outcome, ...]):
         rows = (
             (
                 *(outcome.claim.id, outcome.claim.statement, outcome.claim.kind, outcome.verdict),
-                f"{show(outcome.evidence.measured)} {outcome.evidence.quantity}".rstrip(),
+                f"{show(outcome.evidence.measured)} ({outcome.evidence.quantity or 'measured'})",
                 outcome.evidence.expected,
                 f"{show(outcome.evidence.tolerance)} ({outcome.evidence.tolerance_origin})",
                 f"{outcome.claim.control}: {show(outcome.control_evidence.measured)}",

@@ -29,7 +29,23 @@ Integers = NDArray[np.int64]
 
 
 def score_order(scores: Floats) -> tuple[NDArray[np.int32], Floats]:
-    """Masks by decreasing score and the sorted scores; 4 + 8 bytes a coalition, the sort needs 16 more."""
+    """Coalitions by decreasing score.
+
+    Parameters
+    ----------
+    scores : float64 array, shape (2**n,)
+        Score of each coalition.
+
+    Returns
+    -------
+    (int32 array, float64 array), shape (2**n,) each
+        Masks and their scores; 12 bytes a coalition, the sort needs 16 more.
+
+    Examples
+    --------
+    >>> score_order(np.array([0.0, 1, 3, 2]))[0].tolist()
+    [2, 3, 1, 0]
+    """
     order = np.argsort(scores)[::-1].astype(np.int32)
     return order, scores[order]
 
@@ -141,7 +157,9 @@ def level_margin(
     order, values = score_order(scores)
     sides = [np.array([i for i in range(weights.size - 1) if side >> i & 1]) for side in (upper, lower)]
     margin, where, i, j = cpu.level_margin(order, values, weights, *sides)
-    return int(margin), float(values[where]), (int(i), int(j))
+    if where < 0:
+        raise ValueError("scores must have two different values, got a constant table; check the scorer")
+    return int(margin), float(values[where]) + 0.0, (int(i), int(j))
 
 
 def level_margins_all(scores: Floats, weights: Integers, ranking: Integers) -> Integers:
@@ -205,7 +223,7 @@ def quantile_margin(
     >>> quantile_margin(v, v, np.array([[0, 1, 0]]), [(1, 0)]).tolist()
     [2.0]
     """
-    from porism.kernels.coalition import rows
+    from porism.kernels.coalition import _rows as rows
 
     low_order = np.argsort(low).astype(np.int32)
     high_order = low_order if high is low else np.argsort(high).astype(np.int32)

@@ -105,9 +105,11 @@ def sample_table(
     if n < 8:  # one byte a row is also a matrix of one player
         rows_as_bool = np.unpackbits(packed, axis=1, count=n, bitorder="little").astype(bool)
         return UtilityTable.from_samples(
-            rows_as_bool, scores, design=design, unit=unit, score_range=score_range
+            rows_as_bool, scores, design=design, unit=unit, score_range=score_range, inclusion=w
         )
-    return UtilityTable.from_samples(packed, scores, n=n, design=design, unit=unit, score_range=score_range)
+    return UtilityTable.from_samples(
+        packed, scores, n=n, design=design, unit=unit, score_range=score_range, inclusion=w
+    )
 
 
 def draw_coalitions(

@@ -16,7 +16,7 @@ from porism.errors import NumericalWarning
 from porism.sims.partition._checkpoint import FAILED, FITTED, Checkpoint, CheckpointMismatchError, digest
 from porism.sims.partition._evaluation import EvaluationError, Job, Scorer
 from porism.theory.partition import UtilityTable
-from porism.theory.partition.coalitions import coalition_name
+from porism.theory.partition._coalitions import coalition_name
 from porism.theory.partition.errors import TooManyPlayersError
 
 __all__ = ["CheckpointMismatchError", "EvaluationError", "utility_table"]

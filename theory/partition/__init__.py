@@ -6,7 +6,7 @@ utility of an admissible class. See :func:`certify_partition`; sources and conve
 
 from porism.theory.partition.bands import pair_radius, permutation_radius, player_radius, sequential_delta
 from porism.theory.partition.certificate import Certificate
-from porism.theory.partition.certify import certify_partition, robust_ks, value_intervals
+from porism.theory.partition.certify import certify_partition
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
 from porism.theory.partition.decisions import (
     Decision,
@@ -29,6 +29,7 @@ from porism.theory.partition.errors import (
 )
 from porism.theory.partition.samples import SampledTable
 from porism.theory.partition.semivalue import Semivalue, semivalues
+from porism.theory.partition.sweeps import robust_ks, value_intervals
 from porism.theory.partition.table import UtilityTable
 from porism.theory.partition.witness import WitnessUtility
 

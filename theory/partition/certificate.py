@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from porism.checks import write_atomic
+from porism.theory.partition._partitions import describe, revive
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
-from porism.theory.partition.decisions import Decision, describe, revive
+from porism.theory.partition.decisions import Decision
 from porism.theory.partition.semivalue import Semivalue
 from porism.theory.partition.table import UtilityTable
 from porism.theory.partition.witness import WitnessUtility
@@ -106,12 +107,12 @@ class Certificate:
     @property
     def transforms(self) -> MonotoneClass:
         """The class of transforms."""
-        return MonotoneClass.revive(self.assumptions["class"])
+        return MonotoneClass.from_dict(self.assumptions["class"])
 
     @property
     def small(self) -> SmallCoalitions | None:
         """The assumption on small coalitions."""
-        return SmallCoalitions.revive(self.assumptions["small"])
+        return SmallCoalitions.from_dict(self.assumptions["small"])
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """JSON text; inf is the string "inf", fractions are strings "a/b".
@@ -204,7 +205,7 @@ class Certificate:
         -----
         O(pairs 2^n n) time: meant for audits, not for speed.
         """
-        from porism.theory.partition.verify import verify_certificate
+        from porism.theory.partition._verify import verify_certificate
 
         verify_certificate(self, table)
 

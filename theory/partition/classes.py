@@ -61,8 +61,19 @@ class MonotoneClass:
         if self.decimals is not None:
             object.__setattr__(self, "decimals", integer("decimals", self.decimals))
 
-    def describe(self) -> dict[str, Any]:
-        """The class as plain data."""
+    @property
+    def exact_ratio(self) -> Fraction | None:
+        """The slope bound as a rational, None where there is none."""
+        return Fraction(self.max_slope_ratio) if math.isfinite(self.max_slope_ratio) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The class as plain data.
+
+        Returns
+        -------
+        dict
+            One key an argument.
+        """
         ratio = self.max_slope_ratio
         return {
             "shape": self.shape,
@@ -72,8 +83,19 @@ class MonotoneClass:
         }
 
     @classmethod
-    def revive(cls, data: dict[str, Any]) -> "MonotoneClass":
-        """The class of :meth:`describe`."""
+    def from_dict(cls, data: dict[str, Any]) -> "MonotoneClass":
+        """The class of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : dict
+            What to_dict returned.
+
+        Returns
+        -------
+        MonotoneClass
+            The class.
+        """
         return cls(**{**data, "max_slope_ratio": float(data["max_slope_ratio"])})
 
 
@@ -122,8 +144,14 @@ class SmallCoalitions:
             raise ValueError(f"bounds must be finite (lo, hi) with lo <= hi, got {self.bounds}")
         object.__setattr__(self, "bounds", (low, high))
 
-    def describe(self) -> dict[str, Any]:
-        """The assumption as plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """The assumption as plain data.
+
+        Returns
+        -------
+        dict
+            One key an argument.
+        """
         return {
             "below": self.below,
             "values": self.values,
@@ -131,13 +159,19 @@ class SmallCoalitions:
         }
 
     @classmethod
-    def revive(cls, data: dict[str, Any] | None) -> "SmallCoalitions | None":
-        """The assumption of :meth:`describe`."""
+    def from_dict(cls, data: dict[str, Any] | None) -> "SmallCoalitions | None":
+        """The assumption of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : dict or None
+            What to_dict returned.
+
+        Returns
+        -------
+        SmallCoalitions or None
+            The assumption.
+        """
         if data is None:
             return None
         return cls(data["below"], data["values"], tuple(data["bounds"]) if data["bounds"] else None)
-
-
-def exact_ratio(transforms: MonotoneClass) -> Fraction | None:
-    """The slope bound as a rational, None where there is none."""
-    return Fraction(transforms.max_slope_ratio) if math.isfinite(transforms.max_slope_ratio) else None

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from porism.checks import integer
 from porism.kernels.coalition import dominance
-from porism.theory.partition.coalitions import members_of
-from porism.theory.partition.semivalue import require_complete
+from porism.theory.partition._coalitions import members_of
+from porism.theory.partition._values import require_complete
 from porism.theory.partition.table import UtilityTable
 
 __all__ = ["desirability_matrix", "is_coalitionally_dominant"]

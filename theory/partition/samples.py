@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import one_of
+from porism.checks import one_of, probability
 
 __all__ = ["DESIGNS", "SampledTable"]
 
@@ -35,6 +35,8 @@ class SampledTable:
         True if rows were left out or filled in (truncated Monte Carlo).
     score_range : (float, float) or None
         Interval that holds every possible score. Needed for a population slope bound.
+    inclusion : float or None
+        Probability w of the design ``msr``; needed for a population verdict under it.
 
     Notes
     -----
@@ -60,6 +62,7 @@ class SampledTable:
     design: str = "unknown"
     truncated: bool = False
     score_range: tuple[float, float] | None = None
+    inclusion: float | None = None
 
     def __post_init__(self) -> None:
         one_of("design", self.design, DESIGNS)
@@ -71,6 +74,8 @@ class SampledTable:
             )
         if self.unit.shape != self.scores.shape:
             raise ValueError(f"unit must have one entry a row ({len(self.scores)}), got {self.unit.shape}")
+        if self.inclusion is not None:
+            probability("inclusion", self.inclusion, open=True)
         if self.score_range is not None:
             low, high = self.score_range
             if not low < high:

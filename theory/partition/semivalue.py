@@ -10,10 +10,10 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition.exact import Number, rational
+from porism.theory.partition._exact import Number, rational
 from porism.theory.partition.table import UtilityTable
 
-__all__ = ["Semivalue", "exact_semivalues", "semivalues"]
+__all__ = ["Semivalue", "semivalues"]
 
 INT_BITS = 62
 FAMILIES = ("shapley", "banzhaf", "wbanzhaf", "beta", "loo", "weights")
@@ -375,6 +375,8 @@ def semivalues(
     >>> semivalues(UtilityTable.from_array([0, 1, 3, 5]), Semivalue.shapley(), exact=True)
     [Fraction(3, 2), Fraction(7, 2)]
     """
+    from porism.theory.partition._values import exact_semivalues, require_complete
+
     require_complete(table)
     if exact:
         return exact_semivalues(table.scores, sv, table.n_players)
@@ -385,34 +387,6 @@ def semivalues(
     q = np.array([float(x) for x in sv.exact_pair_weights(n)])
     total, weighted = fold(table.scores, q, p)
     return total + (p[n - 1] * table.scores[-1] - weighted)
-
-
-def exact_semivalues(scores: NDArray[np.float64], sv: Semivalue, n: int) -> list[Fraction]:
-    """Semivalues in exact rationals from complete dense scores."""
-    from porism.theory.partition.exact import size_sums
-
-    with_player, everyone = size_sums(scores, n)
-    p = sv.exact_weights(n)
-    q = [p[0], *(p[s - 1] + p[s] for s in range(1, n)), p[n - 1]]
-    constant = sum((p[s] * everyone[s] for s in range(n)), Fraction(0))
-    return [
-        sum((q[s] * with_player[i][s] for s in range(1, n + 1)), Fraction(0)) - constant for i in range(n)
-    ]
-
-
-def require_complete(table: UtilityTable) -> None:
-    from porism.theory.partition.coalitions import coalition_name, mask_of
-    from porism.theory.partition.errors import MissingCoalitionsError
-
-    if not table.is_dense or table.is_complete:
-        _ = table.scores  # a table without dense scores says so
-        return
-    count = int(np.isnan(table.scores).sum())
-    names = ", ".join(coalition_name(mask_of(c)) for c in table.missing(10))
-    raise MissingCoalitionsError(
-        f"table lacks {count} of {table.scores.size} coalitions: {names}{', …' if count > 10 else ''}; "
-        "evaluate them, or use missing='range' or target='estimate'"
-    )
 
 
 @lru_cache(maxsize=64)

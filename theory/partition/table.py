@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import integer, one_of
-from porism.theory.partition.coalitions import coalition_name, members_of, parse_coalitions, score_array
+from porism.theory.partition._coalitions import coalition_name, members_of, parse_coalitions, score_array
 from porism.theory.partition.errors import (
     DuplicateCoalitionError,
     MissingCoalitionsError,
@@ -184,6 +184,7 @@ class UtilityTable:
         unit: ArrayLike | None = None,
         truncated: bool = False,
         score_range: tuple[float, float] | None = None,
+        inclusion: float | None = None,
     ) -> "UtilityTable":
         """Table of sampled rows for ``target="estimate"`` and ``target="population"``.
 
@@ -195,7 +196,7 @@ class UtilityTable:
             Finite score of each row.
         n : int, optional
             Number of players; needed for packed members.
-        design, unit, truncated, score_range
+        design, unit, truncated, score_range, inclusion
             See :class:`SampledTable`; ``unit`` defaults to one unit a row.
 
         Returns
@@ -237,7 +238,11 @@ class UtilityTable:
             )
         units = np.arange(len(values)) if unit is None else np.asarray(unit)
         return cls(
-            n, None, SampledTable(n, packed, values, units.astype(np.int32), design, truncated, score_range)
+            n,
+            None,
+            SampledTable(
+                n, packed, values, units.astype(np.int32), design, truncated, score_range, inclusion
+            ),
         )
 
     @classmethod
@@ -269,7 +274,7 @@ class UtilityTable:
         >>> UtilityTable.load(file).scores.tolist()
         [0.0, 1.0, 3.0, 4.0]
         """
-        from porism.theory.partition.files import read_table
+        from porism.theory.partition._files import read_table
 
         return read_table(path, **options)
 
@@ -286,7 +291,7 @@ class UtilityTable:
         ValueError
             If the ending is none of the four.
         """
-        from porism.theory.partition.files import write_table
+        from porism.theory.partition._files import write_table
 
         write_table(self, path)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims.oracles import (
+from porism.sims.partition.claims._oracles import (
     SEMIVALUES,
     cases,
     lp_minimum,
@@ -122,7 +122,7 @@ def all_ks(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
 
 
 def _pair_robust(table: UtilityTable, sv: Semivalue, i: int, j: int) -> bool:
-    from porism.sims.partition.claims.oracles import level_differences
+    from porism.sims.partition.claims._oracles import level_differences
 
     return min(level_differences(table.scores, sv, i, j)) >= 0
 

@@ -6,7 +6,12 @@ from fractions import Fraction
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims.oracles import cases, level_differences, lp_with_free, marginal_coefficients
+from porism.sims.partition.claims._oracles import (
+    cases,
+    level_differences,
+    lp_with_free,
+    marginal_coefficients,
+)
 from porism.theory.partition import (
     MonotoneClass,
     OrderedPartition,

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims.oracles import (
+from porism.sims.partition.claims._oracles import (
     Case,
     cases,
     level_differences,

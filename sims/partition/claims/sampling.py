@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims.oracles import lp_minimum
+from porism.sims.partition.claims._oracles import lp_minimum
 from porism.sims.partition.games import block_game, modular_game, random_game, saturating_game
 from porism.sims.partition.sampling import sample_table
 from porism.theory.partition import (

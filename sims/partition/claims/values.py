@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims.oracles import SEMIVALUES, cases, values_by_definition
+from porism.sims.partition.claims._oracles import SEMIVALUES, cases, values_by_definition
 from porism.theory.partition import (
     OrderedPartition,
     Semivalue,

@@ -199,5 +199,43 @@ def test_a_kernel_that_errs_is_noticed(monkeypatch):
         triton.level_margin(np.array([0.0, 5, 0, 7, 0, 7, 10, 12]), np.array([0, 1, 1, 0]), 1, 6)
 
 
+@pytest.mark.parametrize("n", [3, 4])
+def test_certificates_on_the_gpu_are_those_of_the_cpu(n, monkeypatch):
+    """Robust ones come from the kernel alone; all others fall back to the sweep on the CPU."""
+    from porism.theory.partition import (
+        MonotoneClass,
+        OrderedPartition,
+        Semivalue,
+        Sign,
+        TopK,
+        UtilityTable,
+        certify,
+        certify_partition,
+    )
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    swept = []
+    monkeypatch.setattr(certify, "Levels", lambda *args, real=certify.Levels: swept.append(0) or real(*args))
+    rng, settled, refused = np.random.default_rng(n), 0, 0
+    options = [{}, {"strict": "weakly-increasing"}, {"transforms": MonotoneClass(max_slope_ratio=3)}]
+    blocks, wide = OrderedPartition([[0], list(range(1, n))]), Semivalue.weighted_banzhaf(f"1/{10**40}")
+    for trial in range(9):
+        scores = rng.permutation(1 << n) % (3 + trial) + trial * SCORES["by size"](n, rng)
+        scores += [trial % 4 * sum((m >> i & 1) * (n - i) ** 2 for i in range(n)) for m in range(1 << n)]
+        table = UtilityTable.from_array(scores)
+        for sv in (Semivalue.shapley(), Semivalue.banzhaf(), wide):
+            for decision in (TopK(1), TopK(n - 1), blocks, Sign()):
+                option = {"ties": "weak"} | options[trial % 3]
+                expected = certify_partition(table, sv, decision, **option)
+                swept.clear()
+                found = certify_partition(table, sv, decision, device="cuda", **option)
+                assert found.to_json() == expected.to_json()
+                plain = sv is not wide and decision != Sign()
+                assert bool(swept) == (not plain or found.level_margin < 0)
+                settled, refused = settled + (not swept), refused + (plain and bool(swept))
+    assert settled > 20
+    assert refused > 0
+
+
 def test_this_process_interprets():
     assert not isinstance(triton.sweep, package.JITFunction)

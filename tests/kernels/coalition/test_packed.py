@@ -6,7 +6,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from porism.kernels.coalition.packed import column_sums, packed_sweep
+from porism.kernels.coalition._packed import column_sums, packed_sweep
 
 NOBODY = np.zeros(0, np.int64)
 

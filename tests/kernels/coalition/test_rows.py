@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from porism.kernels import coalition
-from porism.kernels.coalition import reference, rows
+from porism.kernels.coalition import _rows as rows
+from porism.kernels.coalition import reference
 
 LIMB = 32
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from porism.theory.partition import (
+    BoundaryTieError,
     Certificate,
     CertificateMismatch,
     MonotoneClass,
@@ -129,6 +130,17 @@ def test_other_json_is_refused(text):
         Certificate.from_json(newer)
 
 
+def refused(lie, t):
+    """A mismatch; another decision may not even fit the table."""
+    try:
+        lie.verify(t)
+    except CertificateMismatch:
+        return True
+    except BoundaryTieError:
+        return isinstance(lie.decision, TopK)
+    return False
+
+
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name != "numpy numbers"])
 def test_every_tampered_field_is_found(name):
     t, c = make(name)
@@ -160,11 +172,7 @@ def test_every_tampered_field_is_found(name):
     c.verify(t)
     for field, wrong in lies.items():
         for value in wrong:
-            with pytest.raises(
-                (CertificateMismatch, ValueError) if field == "decision" else CertificateMismatch
-            ):
-                dataclasses.replace(c, **{field: value}).verify(t)
-                pytest.fail(f"{field}={value} passed")
+            assert refused(dataclasses.replace(c, **{field: value}), t), f"{field}={value} passed"
 
 
 @pytest.mark.parametrize(
@@ -194,9 +202,7 @@ def test_every_tampered_witness_is_found(name):
     if name == "concave":
         lies["convex"] = dataclasses.replace(w, transform_points=tuple((x, y**3) for x, y in points))
     for what, lie in lies.items():
-        with pytest.raises(CertificateMismatch):
-            dataclasses.replace(c, witness=lie).verify(t)
-            pytest.fail(what)
+        assert refused(dataclasses.replace(c, witness=lie), t), what
 
 
 def test_verify_refuses_another_table():

@@ -29,7 +29,7 @@ O14 = [0, 1, 1, 1, 4, 5, 5, 6, 4, 5, 5, 6, 9, 10, 10, 11]
 MODULAR = [sum(w for i, w in enumerate((4, 3, 2, 1)) if m >> i & 1) for m in range(16)]
 INF = math.inf
 
-# name, scores, semivalue, k, values, members, verdict, margin, level and pair of a failure, kappa, score margin
+# name, scores, semivalue, k, values, members, verdict, margin, failing level and pair, kappa, score margin
 CASES = [
     ("O1", [0, 1, 3, 4], SH, 1, "1 3", {1}, True, 0, None, None, INF, 2),
     ("O2 Sh", [0, 2, 5, 6, 0, 5, 1, 7], SH, 1, "11/3 19/6 1/6", {0}, True, 0, None, None, INF, 0),

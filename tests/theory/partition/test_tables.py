@@ -381,7 +381,7 @@ def test_saved_tables_come_back(tmp_path):
 
 
 def test_number_of_players_survives_csv(tmp_path):
-    """Without coalitions of the last player n cannot be read off the rows: the file must not lose it silently."""
+    """Without coalitions of the last player n cannot be read off the rows: npz and json hold it."""
     t = UtilityTable.from_pairs([[0], [1]], [1.0, 2.0], n=4)
     for suffix in ("npz", "json"):
         t.save(tmp_path / f"t.{suffix}")

@@ -194,6 +194,8 @@ def _collect(order: Any, values: Any, inside: Any, outside: Any, counts: Any, ou
 def _merge(x: Any, x_size: Any, y: Any, y_size: Any, count: Any, weights: Any) -> float:
     """Walk both lists at equal mass; ``lead`` is the mass passed in x minus the mass passed in y."""
     limbs = weights.shape[0]
+    if count == 0:  # no coalition carries weight, so no score matters
+        return np.inf
     s, t = 0, 0
     best = x[0] - y[0]
     if limbs == 1:

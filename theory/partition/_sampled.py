@@ -10,34 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition.bands import certify_population
-from porism.theory.partition.boxes import Boxes
-from porism.theory.partition.certificate import Certificate
-from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
-from porism.theory.partition.decisions import (
-    Decision,
-    OrderedPartition,
-    Partition,
-    TopK,
-    check_k,
-    partition,
-)
-from porism.theory.partition.errors import DegenerateUtilityError
-from porism.theory.partition.estimators import (
+from porism.theory.partition._boxes import Boxes
+from porism.theory.partition._estimators import (
     IntegerEstimator,
     choose_estimator,
     estimate_values,
     integer_estimator,
     member_counts,
     permutation_moves,
+    size_factor,
 )
-from porism.theory.partition.exact import exact_dot
-from porism.theory.partition.judge import float_radius, judge
-from porism.theory.partition.levels import Levels, Program, limbs_of
+from porism.theory.partition._exact import exact_dot
+from porism.theory.partition._judge import float_radius, judge
+from porism.theory.partition._levels import Levels, Program, limbs_of
+from porism.theory.partition._partitions import Partition, check_k, partition
+from porism.theory.partition._population import certify_population
+from porism.theory.partition._witnesses import make_witness
+from porism.theory.partition.certificate import Certificate
+from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
+from porism.theory.partition.decisions import Decision, OrderedPartition, Sign, Threshold, TopK
+from porism.theory.partition.errors import DegenerateUtilityError
 from porism.theory.partition.samples import SampledTable
 from porism.theory.partition.semivalue import Semivalue
 from porism.theory.partition.table import UtilityTable
-from porism.theory.partition.witness import make_witness
 
 __all__ = ["certify_sampled", "sampled_rows"]
 
@@ -82,7 +77,7 @@ def certify_sampled(
         span = rows.score_range and tuple(float(x) for x in np.round(rows.score_range, transforms.decimals))
         rows = replace(rows, scores=scores, score_range=span)
     assumptions = {
-        "class": transforms.describe(),
+        "class": transforms.to_dict(),
         "small": None,
         "missing": "rows",
         "completion": None,
@@ -97,6 +92,11 @@ def certify_sampled(
     if target == "population":
         return certify_population(
             rows, sv, decision, transforms, ties, delta, epsilon, assumptions, table.sha256
+        )
+    if rows.design == "shapley-size" and isinstance(decision, Sign | Threshold):
+        raise ValueError(
+            f"{type(decision).__name__} needs values, and design='shapley-size' gives them up to a constant "
+            "only: it never draws nobody or everybody; use TopK, RelativeThreshold or permutations"
         )
     plain = transforms.shape == "increasing" and math.isinf(transforms.max_slope_ratio)
     compares = isinstance(decision, TopK | OrderedPartition)
@@ -187,6 +187,11 @@ def _certify_dense(
     assumptions: dict[str, Any],
     sha: str,
 ) -> Certificate:
+    if rows.n_players * rows.n_rows > 10 * DENSE_LIMIT:
+        raise ValueError(
+            f"table: {rows.n_players} players by {rows.n_rows} rows are too many for this decision or class; "
+            "TopK and OrderedPartition with the plain MonotoneClass() take them"
+        )
     whole = integer_estimator(rows, sv, estimator)
     values = _estimates(rows, whole)
     part = partition(decision, values, ties)
@@ -231,7 +236,7 @@ def _certify_packed(
     rows: SampledTable, sv: Semivalue, decision: Decision, ties: str, assumptions: dict[str, Any], sha: str
 ) -> Certificate:
     """Many players: one packed sweep for the margin; radii and witnesses need pairs and are left out."""
-    from porism.kernels.coalition.packed import packed_sweep
+    from porism.kernels.coalition._packed import packed_sweep
 
     n = rows.n_players
     gain = loss = np.zeros(0, np.int64)
@@ -307,4 +312,4 @@ def _pair_difference(
         bits = rows.members[:, player >> 3] >> (player & 7) & 1
         inside, count = int(bits.sum()), int(bits[top].sum())
         out.append(Fraction(count, inside) - Fraction(r - count, m - inside))
-    return out[0] - out[1]
+    return (out[0] - out[1]) * size_factor(rows)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import require, write_atomic
-from porism.theory.partition.coalitions import members_of
-from porism.theory.partition.samples import SampledTable
+from porism.theory.partition._coalitions import members_of
 from porism.theory.partition.table import MAX_PLAYERS, UtilityTable
 
 __all__ = ["read_table", "write_table"]
@@ -45,7 +44,7 @@ def read_table(
     except (zipfile.BadZipFile, EOFError, KeyError, csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"table {file.name!r} cannot be read as {file.suffix}: {error}") from None
     if "packed" in data:
-        return UtilityTable(data["n"], None, SampledTable(**data["packed"]))
+        return UtilityTable.from_samples(**data["packed"])
     if data["coalitions"] is None:
         return UtilityTable.from_array(data["scores"], max_players=max_players)
     players = n if n is not None else data.get("n")
@@ -111,6 +110,7 @@ def _npz_arrays(table: UtilityTable) -> dict[str, NDArray[Any]]:
         "design": np.array(rows.design),
         "truncated": np.array(rows.truncated),
         "score_range": np.array(span),
+        "inclusion": np.array([] if rows.inclusion is None else [rows.inclusion]),
     }
 
 
@@ -125,13 +125,14 @@ def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
     if {"members", "scores", "design"} <= names:
         span = data["score_range"]
         packed = {
-            "n_players": n,
+            "n": n,
             "members": data["members"],
             "scores": data["scores"],
             "unit": data["unit"],
             "design": str(data["design"]),
             "truncated": bool(data["truncated"]),
             "score_range": tuple(span.tolist()) if span.size else None,
+            "inclusion": float(data["inclusion"][0]) if data.get("inclusion", span[:0]).size else None,
         }
         return {"packed": packed, "n": n}
     scores = "scores" if "scores" in names else "values"

@@ -12,21 +12,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.partition._exact import Grid
 from porism.theory.partition.errors import ShiftVariantEstimatorError
-from porism.theory.partition.exact import Grid
 from porism.theory.partition.samples import SampledTable
 from porism.theory.partition.semivalue import Semivalue
 
 __all__ = [
+    "FITTING",
     "IntegerEstimator",
     "choose_estimator",
+    "design_fits",
     "estimate_values",
     "integer_estimator",
     "member_counts",
     "permutation_moves",
+    "size_factor",
 ]
 
 NAMES = ("auto", "msr", "permutation", "stratified")
+FITTING = (
+    "'uniform' samples Banzhaf, 'msr' with inclusion=w weighted Banzhaf, 'shapley-size' and "
+    "'permutation' Shapley"
+)
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,39 @@ def choose_estimator(rows: SampledTable, sv: Semivalue, estimator: str | NDArray
     if estimator not in NAMES:
         raise ValueError(f"estimator must be one of {NAMES} or a matrix (n, m), got {estimator!r}")
     if estimator == "auto":
+        if rows.design != "unknown" and not design_fits(rows, sv):
+            raise ValueError(
+                f"design={rows.design!r} does not fit {sv}: {FITTING}; or name what to certify, such as "
+                "estimator='msr' for mean in minus mean out"
+            )
         return "permutation" if rows.design == "permutation" else "msr"
     if estimator == "permutation" and rows.design != "permutation":
         raise ValueError(
             f"estimator 'permutation' needs design='permutation', got design={rows.design!r}; use 'msr'"
         )
     return estimator
+
+
+def design_fits(rows: SampledTable, sv: Semivalue) -> bool:
+    """Whether the design's law, given one of two players is in, is the one of the semivalue."""
+    if rows.design in ("shapley-size", "permutation"):
+        return sv.family == "shapley"
+    w = sv.parameters[0] if sv.family == "wbanzhaf" else Fraction(1, 2)
+    inclusion = rows.inclusion or 0.5 if rows.design == "msr" else 0.5
+    return (
+        rows.design in ("uniform", "msr") and sv.family in ("banzhaf", "wbanzhaf") and float(w) == inclusion
+    )
+
+
+def size_factor(rows: SampledTable) -> Fraction:
+    """What mean in minus mean out must be multiplied by: ``H_{n-1} / 2`` under Shapley sizes, else 1.
+
+    Exact up to 1000 players, where the fraction has hundreds of digits, and rounded to float64 beyond.
+    """
+    if rows.design != "shapley-size":
+        return Fraction(1)
+    terms = [Fraction(1, 2 * s) for s in range(1, rows.n_players)]
+    return sum(terms, Fraction(0)) if rows.n_players <= 1000 else Fraction(math.fsum(terms))
 
 
 def integer_estimator(
@@ -78,12 +112,15 @@ def integer_estimator(
     for i, c in enumerate(map(int, inside)):
         weights[i] = -(scale // (m - c))
         weights[i, members[:, i]] = scale // c
+    factor = size_factor(rows)
+    if factor != 1:
+        weights, scale = weights.astype(object) * factor.numerator, scale * factor.denominator
     return IntegerEstimator(name, weights, scale)
 
 
 def member_counts(rows: SampledTable) -> NDArray[np.int64]:
     """Rows that hold each player; refuses a player that is in all rows or in none."""
-    from porism.kernels.coalition.packed import column_sums
+    from porism.kernels.coalition._packed import column_sums
 
     count, total = np.zeros(rows.n_players, np.int64), np.zeros(rows.n_players)
     column_sums(rows.members, rows.scores, count, total)
@@ -99,7 +136,7 @@ def member_counts(rows: SampledTable) -> NDArray[np.int64]:
 
 def estimate_values(rows: SampledTable, name: str) -> NDArray[np.float64]:
     """Estimates by mean in minus mean out, or by permutation marginals, in float64 and O(n) memory."""
-    from porism.kernels.coalition.packed import column_sums
+    from porism.kernels.coalition._packed import column_sums
 
     n, m = rows.n_players, rows.n_rows
     if name == "permutation":
@@ -109,7 +146,8 @@ def estimate_values(rows: SampledTable, name: str) -> NDArray[np.float64]:
     inside = member_counts(rows).astype(np.float64)
     count, total = np.zeros(n, np.int64), np.zeros(n)
     column_sums(rows.members, rows.scores, count, total)
-    return total * (m / (inside * (m - inside))) - math.fsum(rows.scores) / (m - inside)
+    difference = total * (m / (inside * (m - inside))) - math.fsum(rows.scores) / (m - inside)
+    return difference * float(size_factor(rows))
 
 
 def permutation_moves(rows: SampledTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -184,6 +222,8 @@ def _from_matrix(matrix: NDArray[np.float64], rows: SampledTable) -> IntegerEsti
         )
     grid = Grid(matrix.ravel())
     whole = grid.integers(matrix.ravel()).reshape(matrix.shape)
+    if np.abs(whole).max() > (1 << 60) // max(rows.n_rows, 1):  # cumulated differences would leave int64
+        whole = whole.astype(object)
     unit = grid.fraction([1])
     return IntegerEstimator(
         "matrix", whole * unit.numerator if unit.numerator > 1 else whole, unit.denominator

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.partition._coalitions import coalition_name
 from porism.theory.partition.classes import SmallCoalitions
-from porism.theory.partition.coalitions import coalition_name
 from porism.theory.partition.errors import MissingCoalitionsError, NotMonotoneError
 from porism.theory.partition.semivalue import Semivalue
 from porism.theory.partition.table import UtilityTable

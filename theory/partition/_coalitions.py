@@ -10,6 +10,8 @@ from porism.checks import integer
 
 __all__ = ["coalition_name", "mask_of", "members_of", "parse_coalitions", "score_array"]
 
+LARGEST = 1e304  # differences and weighted sums of larger ones overflow
+
 
 def members_of(mask: int) -> tuple[int, ...]:
     """Players of a bit mask, in increasing order."""
@@ -50,6 +52,8 @@ def score_array(scores: ArrayLike) -> NDArray[np.float64]:
         )
     if array.dtype.kind == "f" and array.dtype.itemsize > 8 and (values != array).any():
         raise ValueError(f"scores of dtype {array.dtype} do not fit float64; round them first")
+    if (np.abs(values[np.isfinite(values)]) > LARGEST).any():
+        raise ValueError(f"scores must be at most {LARGEST:g} in size; divide them by a constant")
     return values
 
 

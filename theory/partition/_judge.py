@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from porism.theory.partition.boxes import Boxes
-from porism.theory.partition.classes import MonotoneClass, exact_ratio
-from porism.theory.partition.decisions import Partition
-from porism.theory.partition.levels import Levels
+from porism.theory.partition._boxes import Boxes
+from porism.theory.partition._levels import Levels
+from porism.theory.partition._partitions import Partition
+from porism.theory.partition.classes import MonotoneClass
 
 __all__ = ["Judgement", "float_radius", "judge"]
 
@@ -65,7 +65,7 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
             value == radius < math.inf and radius_row is not None and part.rows[r] < part.rows[radius_row]
         ):
             radius, radius_row = value, int(r)
-    ratio = exact_ratio(transforms)
+    ratio = transforms.exact_ratio
     if boxes.unbounded and margin < 0:
         radius, radius_row = Fraction(0), row
     robust = radius == math.inf if ratio is None else ratio <= radius

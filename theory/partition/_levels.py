@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition.boxes import Boxes
-from porism.theory.partition.decisions import Partition
-from porism.theory.partition.exact import Grid, exact_dot
+from porism.theory.partition._boxes import Boxes
+from porism.theory.partition._exact import Grid, exact_dot
+from porism.theory.partition._partitions import Partition
 from porism.theory.partition.semivalue import Semivalue
 
 __all__ = ["Levels", "Program", "limbs_of", "make_program"]
@@ -135,7 +135,7 @@ class Levels:
     @cached_property
     def sweep(self) -> tuple[Any, ...]:
         """Per row: least D (limbs), its position, bounds of the worst sum, total with error, any D > 0."""
-        from porism.kernels.coalition import rows
+        from porism.kernels.coalition import _rows as rows
 
         sign = -1 if self.ascending else 1
         tolerance = 4.0 * (self.count + 8) * 2.0**-53
@@ -152,7 +152,7 @@ class Levels:
 
     def level(self, position: int) -> float:
         """The level sigma_l that D_l at an event position belongs to."""
-        return float(self.values[position + 1] if self.ascending else self.values[position])
+        return float(self.values[position + 1] if self.ascending else self.values[position]) + 0.0
 
     def margin(self) -> tuple[Fraction, float, int]:
         """Least D over levels and rows with its level and row; ties: lowest level, then smallest pair."""
@@ -168,7 +168,7 @@ class Levels:
     def trace(self, row: int) -> tuple[Integers, Floats, Floats]:
         """D of one row at every level in sweep order (limbs, levels), and the two ends of each gap."""
         if self._trace[0] != row:
-            from porism.kernels.coalition import rows
+            from porism.kernels.coalition import _rows as rows
 
             sign = -1 if self.ascending else 1
             numbers, where = rows.row_trace(

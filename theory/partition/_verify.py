@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition.boxes import Boxes, make_boxes, sizes_of
+from porism.theory.partition._boxes import Boxes, make_boxes, sizes_of
+from porism.theory.partition._exact import Grid
+from porism.theory.partition._judge import Judgement, float_radius
+from porism.theory.partition._partitions import Partition, partition
 from porism.theory.partition.certificate import Certificate
-from porism.theory.partition.classes import MonotoneClass, exact_ratio
-from porism.theory.partition.decisions import Partition, partition
+from porism.theory.partition.classes import MonotoneClass
 from porism.theory.partition.errors import CertificateMismatch
-from porism.theory.partition.exact import Grid
-from porism.theory.partition.judge import Judgement, float_radius
 from porism.theory.partition.semivalue import Semivalue
 from porism.theory.partition.table import UtilityTable
 
@@ -106,7 +106,7 @@ def _verify_witness(cert: Certificate, table: UtilityTable, boxes: Boxes, part: 
     rise, run, rounding = np.diff(phi), np.diff(levels), 2.0**-50 * np.abs(phi).max()
     with np.errstate(over="ignore"):
         least, most = (rise - rounding) / run, (rise + rounding) / run  # of the slopes before phi was rounded
-    ratio, shape = exact_ratio(cert.transforms), cert.transforms.shape
+    ratio, shape = cert.transforms.exact_ratio, cert.transforms.shape
     if rise.min() < 0 or (ratio is not None and least.max() > float(ratio) * most.min()):
         raise CertificateMismatch("witness.transform is not in the class of the certificate")
     if (shape == "concave" and (least[1:] > most[:-1]).any()) or (
@@ -142,7 +142,7 @@ def _recount(
     gaps = np.diff(grid.integers(sigma).astype(object))
     unit = grid.fraction([1])
     offset = part.tau / (Fraction(float(sigma[-1])) - Fraction(float(sigma[0])))
-    ratio = exact_ratio(transforms)
+    ratio = transforms.exact_ratio
     margins, radii, positive = [], [], True
     for r, (a, b) in enumerate(part.rows):
         player, sign = (a, 1) if a < n else (b, -1)
@@ -221,8 +221,8 @@ def _single_levels(
 
 def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
     """Sampled certificates: estimates from a dense membership matrix, the rest by a second run."""
-    from porism.theory.partition.estimators import integer_estimator
-    from porism.theory.partition.sampled import sampled_rows
+    from porism.theory.partition._estimators import integer_estimator, size_factor
+    from porism.theory.partition._sampled import sampled_rows
 
     rows = sampled_rows(table)
     scores = (
@@ -230,7 +230,8 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
     )
     if cert.assumptions["estimator"] == "msr":
         dense = rows.dense()
-        values = [scores[c].mean() - scores[~c].mean() for c in dense.T]
+        factor = float(size_factor(rows))
+        values = [factor * (scores[c].mean() - scores[~c].mean()) for c in dense.T]
     else:
         whole = integer_estimator(rows, cert.semivalue, cert.assumptions["estimator"])
         values = [
@@ -253,7 +254,16 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
         epsilon=statistics.get("epsilon", 0.0),
         estimator=cert.assumptions["estimator"],
     )
-    for name in ("verdict", "blocks", "level_margin", "statistics"):
+    for name in (
+        "verdict",
+        "strict",
+        "blocks",
+        "level_margin",
+        "level",
+        "pair",
+        "slope_radius",
+        "statistics",
+    ):
         _same(name, getattr(cert, name), getattr(again, name))
 
 

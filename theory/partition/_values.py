@@ -1,0 +1,41 @@
+"""Exact values of complete scores, and the check that a table is complete."""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.theory.partition._coalitions import coalition_name, mask_of
+from porism.theory.partition._exact import size_sums
+from porism.theory.partition.errors import MissingCoalitionsError
+from porism.theory.partition.table import UtilityTable
+
+if TYPE_CHECKING:
+    from porism.theory.partition.semivalue import Semivalue
+
+__all__ = ["exact_semivalues", "require_complete"]
+
+
+def exact_semivalues(scores: NDArray[np.float64], sv: "Semivalue", n: int) -> list[Fraction]:
+    """Semivalues in exact rationals from complete dense scores."""
+    with_player, everyone = size_sums(scores, n)
+    p = sv.exact_weights(n)
+    q = [p[0], *(p[s - 1] + p[s] for s in range(1, n)), p[n - 1]]
+    constant = sum((p[s] * everyone[s] for s in range(n)), Fraction(0))
+    return [
+        sum((q[s] * with_player[i][s] for s in range(1, n + 1)), Fraction(0)) - constant for i in range(n)
+    ]
+
+
+def require_complete(table: UtilityTable) -> None:
+
+    if not table.is_dense or table.is_complete:
+        _ = table.scores  # a table without dense scores says so
+        return
+    count = int(np.isnan(table.scores).sum())
+    names = ", ".join(coalition_name(mask_of(c)) for c in table.missing(10))
+    raise MissingCoalitionsError(
+        f"table lacks {count} of {table.scores.size} coalitions: {names}{', …' if count > 10 else ''}; "
+        "evaluate them, or use missing='range' or target='estimate'"
+    )
