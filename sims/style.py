@@ -39,7 +39,7 @@ def style() -> Iterator[None]:
     from cycler import cycler
     from matplotlib import pyplot
 
-    pyplot.draw_if_interactive()  # loads the backend, which sets rcParams: leaving the context would undo that
+    pyplot.draw_if_interactive()  # loads the backend, which sets rcParams: leaving would undo that
     settings: Any = {
         "axes.axisbelow": True,
         "axes.grid": True,

@@ -1,4 +1,4 @@
-"""Side by side with peers in one process, and peak memory in a process of its own; times are printed, ratios judged."""
+"""Side by side with peers in one process, peak memory in a process of its own; ratios are judged."""
 
 import subprocess
 import sys
