@@ -39,7 +39,8 @@ def style() -> Iterator[None]:
     from cycler import cycler
     from matplotlib import pyplot
 
-    pyplot.draw_if_interactive()  # loads the backend, which sets rcParams: leaving would undo that
+    load: Any = pyplot.draw_if_interactive
+    load()  # loads the backend, which sets rcParams: leaving would undo that
     settings: Any = {
         "axes.axisbelow": True,
         "axes.grid": True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from porism.theory.partition import Decision, SmallCoalitions
+    from porism.theory.partition import Certificate, Decision, SmallCoalitions
 
 __all__ = ["certify"]
 
@@ -147,7 +147,7 @@ def _small(below: int | None, values: str, bounds: str | None) -> "SmallCoalitio
     return SmallCoalitions(below, values, (low, high))
 
 
-def _draw(certificate: "Certificate", path: Path) -> None:  # noqa: F821
+def _draw(certificate: "Certificate", path: Path) -> None:
     from matplotlib.figure import Figure
 
     from porism.checks import write_atomic

@@ -36,7 +36,7 @@ def coalition_name(coalition: int | NDArray[np.uint8]) -> str:
 def score_array(scores: ArrayLike) -> NDArray[np.float64]:
     """Scores as a new float64 array; refuses what is not a real number or would lose digits."""
     if isinstance(scores, Iterable) and not hasattr(scores, "__array__"):
-        scores = list(scores)  # also views and generators
+        scores = list(scores)  # type: ignore[assignment]  # also views and generators
     try:
         array = np.asarray(scores)
     except ValueError:
@@ -93,8 +93,8 @@ def _parse_masks(masks: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8],
         raise ValueError("coalitions: masks hold at most 64 players; give lists of players or a bool matrix")
     n = max(top.bit_length(), 1) if n is None else n
     if top >= 1 << n:
-        row = int(np.argmax(masks))
-        raise ValueError(f"coalitions: row {row} holds player {top.bit_length() - 1}, but n={n}")
+        at = int(np.argmax(masks))
+        raise ValueError(f"coalitions: row {at} holds player {top.bit_length() - 1}, but n={n}")
     wide = masks.astype(np.uint64).astype("<u8")[:, None].view(np.uint8)
     packed = np.zeros((len(masks), (n + 7) // 8), np.uint8)
     packed[:, : min(8, packed.shape[1])] = wide[:, : packed.shape[1]]

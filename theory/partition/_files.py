@@ -62,7 +62,7 @@ def write_table(table: UtilityTable, path: str | os.PathLike[str]) -> None:
     if not table.is_dense and suffix != ".npz":
         raise ValueError(f"a sampled table is saved as .npz only, got {file.name!r}")
     if suffix == ".npz":
-        arrays = _npz_arrays(table)
+        arrays: Any = _npz_arrays(table)
         write_atomic(file, lambda out: np.savez_compressed(out, **arrays))
         return
     known = np.flatnonzero(~np.isnan(table.scores))

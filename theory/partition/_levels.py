@@ -77,10 +77,11 @@ def make_program(part: Partition, sv: Semivalue, skip_below: int, span: Fraction
     start = int(offset * scale)
     bound = sum(math.comb(n, s) * max(abs(row[s]) for row in whole) for s in range(n + 1)) * 2 + abs(start)
     limbs = 1 if bound < 1 << INT_BITS else bound.bit_length() // LIMB + 1
-    split = [_limbs(row, limbs) for row in whole]
+    player, virtual, inside, outside = (_limbs(row, limbs) for row in whole)
     origin = np.zeros((limbs, n + 1), np.int64)
     origin[:, n] = _limbs([start], limbs)[:, 0]
-    return Program(*split, origin, scale * (n if part.kind == "mean" else 1), part.rows)
+    scale *= n if part.kind == "mean" else 1
+    return Program(player, virtual, inside, outside, origin, scale, part.rows)
 
 
 def _limbs(values: list[int], count: int) -> Integers:

@@ -1,5 +1,6 @@
 """Decisions applied to values: blocks, and rows that must stay nonnegative; decisions as plain data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -64,7 +65,7 @@ def partition(decision: Decision, values: list[Fraction], ties: str) -> Partitio
     if isinstance(decision, TopK):
         k = check_k(decision, n)
         ranking = sorted(range(n), key=lambda i: (-values[i], i))
-        blocks = (tuple(sorted(ranking[:k])), tuple(sorted(ranking[k:])))
+        blocks: tuple[tuple[int, ...], ...] = (tuple(sorted(ranking[:k])), tuple(sorted(ranking[k:])))
     elif isinstance(decision, OrderedPartition):
         blocks = decision.blocks
         flat = {player for block in blocks for player in block}
@@ -105,11 +106,11 @@ def describe(decision: Decision) -> dict[str, Any]:
 
 def revive(data: dict[str, Any]) -> Decision:
     """The decision of :func:`describe`."""
-    makers = {
+    makers: dict[str, Callable[[], Decision]] = {
         "TopK": lambda: TopK(data["k"]),
         "OrderedPartition": lambda: OrderedPartition(data["blocks"]),
         "Threshold": lambda: Threshold(Fraction(data["tau"])),
         "Sign": Sign,
         "RelativeThreshold": RelativeThreshold,
     }
-    return makers[data["name"]]()  # type: ignore[no-any-return]
+    return makers[data["name"]]()

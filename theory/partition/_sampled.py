@@ -74,7 +74,10 @@ def certify_sampled(
         )
     if transforms.decimals is not None:
         scores = np.round(rows.scores, transforms.decimals) + 0.0
-        span = rows.score_range and tuple(float(x) for x in np.round(rows.score_range, transforms.decimals))
+        span = rows.score_range
+        if span is not None:
+            low, high = np.round(span, transforms.decimals)
+            span = float(low), float(high)
         rows = replace(rows, scores=scores, score_range=span)
     assumptions = {
         "class": transforms.to_dict(),
@@ -115,7 +118,7 @@ class SampledLevels(Levels):
     ) -> None:
         self.shape, self.ascending = shape, shape == "concave"
         order = np.argsort(scores, kind="stable")
-        self.order = order if self.ascending else order[::-1]
+        self.order = (order if self.ascending else order[::-1]).astype(np.int32)
         self.values = scores[self.order]
         self.count = int(np.count_nonzero(self.values[1:] != self.values[:-1]))
         self._trace = (-1, None)

@@ -155,7 +155,7 @@ class Semivalue:
         values = tuple(rational(f"p[{s}]", x) for s, x in enumerate(p))
         if not values:
             raise ValueError("p must hold n weights, got none")
-        mass = sum(math.comb(len(values) - 1, s) * x for s, x in enumerate(values))
+        mass = sum((math.comb(len(values) - 1, s) * x for s, x in enumerate(values)), Fraction(0))
         if min(values) < 0 or abs(mass - 1) > Fraction(1, 10**9):
             raise ValueError(
                 f"p must be nonnegative and sum_s C(n-1,s) p_s must be 1, got the sum {float(mass):.12g} "
@@ -198,7 +198,7 @@ class Semivalue:
                 f"semivalue must be shapley, banzhaf, beta:ALPHA,BETA, wbanzhaf:W, loo or weights:P0,P1,…, "
                 f"got {text!r}"
             )
-        return makers[family][0](*numbers)  # type: ignore[operator,no-any-return]
+        return makers[family][0](*numbers)  # type: ignore[operator]
 
     def __str__(self) -> str:
         tail = ",".join(map(str, self.parameters))

@@ -222,8 +222,8 @@ class UtilityTable:
             and array.shape[1] == (n + 7) // 8 < n
         ):
             packed = np.ascontiguousarray(array)
-            stray = np.flatnonzero(packed[:, -1] >> n % 8) if n % 8 else []
-            if len(stray):
+            stray = np.flatnonzero(packed[:, -1] >> n % 8 if n % 8 else 0)
+            if stray.size:
                 raise ValueError(
                     f"members: row {stray[0]} has bits beyond n={n} players; packed bits are little-endian"
                 )

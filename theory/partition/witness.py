@@ -123,7 +123,7 @@ class WitnessUtility:
             gap = values[self.pair[0]] - values[self.pair[1]]
         else:
             (player,) = self.pair
-            shift = sum(values) / len(values) if part.kind == "mean" else part.tau
+            shift = sum(values, Fraction(0)) / len(values) if part.kind == "mean" else part.tau
             gap = values[player] - shift
         return np.array([float(v) for v in values]), self.pair, float(gap)
 

@@ -44,7 +44,8 @@ def sample_conditional(scale: str, rng: np.random.Generator, broken: bool = Fals
         scores = rng.integers(0, 6, m).astype(float)
         scores[:2] = 0.0, 5.0
         count = members.sum(axis=0)
-        weights = (members * (4.0 / m) if broken else members / count - ~members / (m - count)).T
+        ours = members / count - ~members / (m - count)
+        weights: NDArray[np.float64] = np.asarray(members * (4.0 / m) if broken else ours, np.float64).T
         values = weights @ scores
         ranking = np.argsort(-values, kind="stable")
         k = int(rng.integers(1, n))
