@@ -209,13 +209,14 @@ def test_certificates_on_the_gpu_are_those_of_the_cpu(n, monkeypatch):
         Sign,
         TopK,
         UtilityTable,
-        certify,
+        _certifier,
         certify_partition,
     )
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     swept = []
-    monkeypatch.setattr(certify, "Levels", lambda *args, real=certify.Levels: swept.append(0) or real(*args))
+    real = _certifier.Levels
+    monkeypatch.setattr(_certifier, "Levels", lambda *args: swept.append(0) or real(*args))
     rng, settled, refused = np.random.default_rng(n), 0, 0
     options = [{}, {"strict": "weakly-increasing"}, {"transforms": MonotoneClass(max_slope_ratio=3)}]
     blocks, wide = OrderedPartition([[0], list(range(1, n))]), Semivalue.weighted_banzhaf(f"1/{10**40}")
