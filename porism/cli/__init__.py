@@ -17,7 +17,7 @@ from porism.errors import MissingExtraError
 
 __all__ = ["app", "main"]
 
-VERBS = ("claims", "reproduce", "certify", "bench", "notebooks")
+VERBS = ("claims", "reproduce", "certify", "scan", "bench", "notebooks")
 """Modules of this package whose `__all__` names their verbs, in the order the help shows them."""
 
 app = typer.Typer(

@@ -1,0 +1,99 @@
+"""Linear assignment with sources on rows and positions on columns.
+
+The reference is the shortest augmenting path method in plain Python (``reference.py``), the CPU path
+SciPy's solver (``cpu.py``). Equal costs may be reached by different assignments.
+
+Notes
+-----
+The orientation is part of the contract. Masks have many equal rows, so positions on rows give the solver
+equal rows to choose between: 20 times slower on block masks at n = 1024, with the same optimum.
+"""
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from porism.checks import finite_array, one_of
+
+__all__ = ["batched", "solve"]
+
+
+def solve(cost: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
+    """Put one source at each position at least total cost.
+
+    ``p = argmin sum_i cost[p[i], i]`` over permutations p.
+
+    Parameters
+    ----------
+    cost : float array, shape (n, n)
+        Cost of source r (row) at position i (column), finite.
+    backend : {"auto", "cpu", "reference"}
+        Implementation.
+
+    Returns
+    -------
+    int64 array, shape (n,)
+        Source at each position.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square or holds NaN or infinity.
+
+    Notes
+    -----
+    O(n^3) at worst, usually far less; O(n^2) memory.
+
+    References
+    ----------
+    D. F. Crouse (2016), On implementing 2D rectangular assignment algorithms, doi:10.1109/TAES.2016.140952.
+
+    Examples
+    --------
+    >>> solve([[4.0, 1.0], [2.0, 3.0]]).tolist()
+    [1, 0]
+    """
+    return batched(finite_array("cost", cost, ndim=2)[None], backend=backend)[0]
+
+
+def batched(costs: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
+    """Solve several assignment problems of one size.
+
+    Parameters
+    ----------
+    costs : float array, shape (b, n, n)
+        One cost matrix a problem: source r (row) at position i (column), finite.
+    backend : {"auto", "cpu", "reference"}
+        Implementation.
+
+    Returns
+    -------
+    int64 array, shape (b, n)
+        Source at each position of each problem.
+
+    Raises
+    ------
+    ValueError
+        If the matrices are not square or hold NaN or infinity.
+
+    Notes
+    -----
+    One problem after the other, so results do not depend on the batch.
+
+    Examples
+    --------
+    >>> batched([[[4.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [1.0, 0.0]]]).tolist()
+    [[1, 0], [0, 1]]
+    """
+    costs = finite_array("costs", costs, ndim=3)
+    if costs.shape[1] != costs.shape[2]:
+        raise ValueError(f"costs must be square, got shape {costs.shape}; pad with constant rows or columns")
+    out: NDArray[np.int64] = _module(backend).batched(costs)
+    return out
+
+
+def _module(backend: str) -> Any:
+    one_of("backend", backend, ("auto", "cpu", "reference"))
+    return importlib.import_module(f"porism.kernels.lap.{'cpu' if backend == 'auto' else backend}")

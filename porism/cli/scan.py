@@ -1,0 +1,266 @@
+"""`porism scan`: patterns of a matrix in a file, or of the attention heads of a model in a folder."""
+
+import dataclasses
+import os
+import warnings
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from porism._show import plain
+from porism.cli.common import AsJson, Seed, echo_json
+
+if TYPE_CHECKING:
+    from porism.sims.pattern import HeadRecords
+    from porism.theory.pattern.compare import PatternComparison
+
+__all__ = ["scan"]
+
+FORMATS = (".npy", ".npz", ".csv", ".mtx")
+
+
+def scan(
+    matrix: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Matrix: .npy, .npz, .csv or .mtx.")
+    ] = None,
+    mask: Annotated[
+        list[str] | None, typer.Option(help="Mask such as band:4 or block_diagonal:3; may be repeated.")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="independent, common or none. For a file independent, for a model none by default."
+        ),
+    ] = None,
+    mass: Annotated[str, typer.Option(help="squared or abs.")] = "squared",
+    null: Annotated[
+        str, typer.Option(help="rows, columns, entries, symmetric_entries or rows_without_sinks(K).")
+    ] = "rows",
+    n_null: Annotated[int, typer.Option("--n-null", help="Shuffled matrices.")] = 99,
+    restarts: Annotated[int | None, typer.Option(help="Random restarts of the solver.")] = None,
+    time_budget: Annotated[float | None, typer.Option(help="Seconds for each solve of a matrix.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Saved transformer to scan.")] = None,
+    text: Annotated[Path | None, typer.Option(metavar="FILE", help="Text that the model reads.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=2, help="Cut the text after so many tokens.")] = 128,
+    strip_sinks: Annotated[
+        int, typer.Option(min=0, help="Columns emptied before content masks of a model are tested.")
+    ] = 0,
+    alpha: Annotated[float, typer.Option(help="Largest p-value of a head's winner.")] = 0.01,
+    seed: Seed = 0,
+    json: AsJson = False,
+    plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw into a picture.")] = None,
+) -> None:
+    """Measure a matrix, or every attention head of a model, against masks, each next to a null.
+
+    Example: porism scan matrix.npy --mask band:4 --order common --null rows --json
+    """
+    if (matrix is None) == (model is None):
+        raise ValueError(
+            "give either FILE or --model FOLDER, got " + ("neither" if matrix is None else "both")
+        )
+    kind = None if plot is None else _kind(plot)
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        result: Any
+        if matrix is not None:
+            if text is not None or strip_sinks:
+                raise ValueError("--text and --strip-sinks need --model FOLDER; drop them for a matrix")
+            if not mask:
+                raise ValueError(f"give at least one --mask, such as --mask band:4; {_families()}")
+            options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed, "n_jobs": workers}
+            options |= {"order": order or "independent", "time_budget": time_budget}
+            result = _matrix(matrix, mask, options | ({} if restarts is None else {"n_restarts": restarts}))
+        else:
+            if text is None:
+                raise ValueError("--model needs --text FILE: the heads are read while the model reads a text")
+            options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed}
+            options |= {"order": order or "none", "strip_sinks": strip_sinks}
+            result = _model(Path(str(model)), text, mask, max_tokens, options)
+    for message in dict.fromkeys(str(doubt.message) for doubt in doubts if _ours(doubt)):
+        typer.echo(f"porism scan: warning: {message}", err=True)
+    if plot is not None:
+        _draw(result, plot, str(kind), {} if matrix is not None else {"alpha": alpha})
+    if json:
+        echo_json(_table(result) if matrix is not None else _heads(result, alpha))
+    else:
+        typer.echo(result.summary() if matrix is not None else result.summary(alpha=alpha))
+
+
+def _matrix(path: Path, names: list[str], options: dict[str, Any]) -> "PatternComparison":
+    from porism.theory.pattern._spec import parse_mask
+    from porism.theory.pattern.compare import compare_patterns
+
+    A = _read(path)
+    if len(A.shape) != 2:
+        raise ValueError(f"{path.name} must hold a matrix with 2 axes, got shape {A.shape}")
+    library = {name: parse_mask(name, *A.shape) for name in names}
+    return compare_patterns(A, library, **options)
+
+
+def _model(
+    folder: Path, text: Path, names: list[str] | None, max_tokens: int, options: dict[str, Any]
+) -> "HeadRecords":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # this process loads from folders only
+    from porism.sims.pattern import load_transformer, scan_attention
+
+    try:
+        words = text.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"--text must be a text in UTF-8, got {text.name}") from None
+    if not words.strip():
+        raise ValueError(f"--text must not be empty, got {text.name}")
+    transformer, tokenizer = load_transformer(folder)
+    room = getattr(transformer.config, "max_position_embeddings", max_tokens), tokenizer.model_max_length
+    inputs = tokenizer(words, return_tensors="pt", truncation=True, max_length=min(max_tokens, *room))
+    if inputs["input_ids"].shape[1] < 2:
+        raise ValueError(f"--text must give at least 2 tokens, got {inputs['input_ids'].shape[1]}")
+    return scan_attention(transformer, inputs, names or "default", **options)
+
+
+def _read(path: Path) -> Any:
+    """The matrix in a file, without running code of the file."""
+    import numpy as np
+
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"FILE must end in {', '.join(FORMATS)}, got {path.name!r}")
+    if not path.is_file():
+        raise ValueError(f"FILE {path.name!r} is not there or is no file; check the path")
+    try:
+        if suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        if suffix == ".npz":
+            return _read_npz(path)
+        if suffix == ".mtx":
+            from scipy.io import mmread
+
+            return mmread(path)
+        return _read_csv(path)
+    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, UnicodeDecodeError, StopIteration) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise ValueError(f"{path.name} cannot be read as a matrix: {lines[0]}") from None
+
+
+def _read_npz(path: Path) -> Any:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as stored:
+        names = stored.files
+        if "format" in names and "shape" in names:
+            from scipy import sparse
+
+            return sparse.load_npz(path)
+        if len(names) != 1:
+            raise ValueError(f"it must hold one array, got {', '.join(names[:5]) or 'none'}")
+        return stored[names[0]]
+
+
+def _read_csv(path: Path) -> Any:
+    """Comma-separated numbers, with or without a line of names and a column of names."""
+    import csv
+
+    import numpy as np
+
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+    if not rows:
+        raise ValueError("it is empty")
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("its lines have different numbers of cells")
+
+    def number(cell: str) -> bool:
+        try:
+            float(cell)
+        except ValueError:
+            return False
+        return True
+
+    if not all(map(number, rows[0][1:] or rows[0])) and len(rows) > 1:
+        rows = rows[1:]
+    if len(rows[0]) > 1 and not any(number(row[0]) for row in rows):
+        rows = [row[1:] for row in rows]
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            if not number(cell):
+                raise ValueError(f"{cell[:20]!r} in row {i}, column {j} is no number")
+    return np.array(rows, dtype=np.float64)
+
+
+def _table(result: "PatternComparison") -> list[dict[str, Any]]:
+    rows = []
+    for k, item in enumerate(result.results):
+        fit = item.fit
+        rows.append(
+            {
+                "mask": str(result.mask[k]),
+                "order": fit.order,
+                "mass": fit.mass,
+                "mass_outside": fit.mass_outside,
+                "distance": fit.distance,
+                "lower_bound": fit.lower_bound,
+                "bounds": fit.bounds,
+                "gap": fit.gap,
+                "certified": fit.certified,
+                "exact": fit.exact,
+                "null": item.null,
+                "n_null": item.n_null,
+                "null_mean": float(result.null_mean[k]),
+                "effect": item.effect,
+                "p_value": item.p_value,
+                "p_holm": float(result.p_holm[k]),
+                "reason": fit.reason,
+                "status": fit.status,
+                "row_order": fit.row_order.tolist(),
+                "col_order": fit.col_order.tolist(),
+            }
+        )
+    return rows
+
+
+def _heads(result: "HeadRecords", alpha: float) -> dict[str, Any]:
+    best = {place: item and item.mask for place, item in result.best(alpha=alpha).items()}
+    return {
+        "n_tokens": list(result.n_tokens),
+        "causal": result.causal,
+        "n_null": result.n_null,
+        "alpha": alpha,
+        "counts": result.counts(alpha=alpha),
+        "records": [
+            plain(dataclasses.asdict(item)) | {"best": best[item.sample, item.layer, item.head] == item.mask}
+            for item in result
+        ],
+    }
+
+
+def _draw(result: Any, path: Path, kind: str, options: dict[str, Any]) -> None:
+    from matplotlib.figure import Figure
+
+    from porism.checks import write_atomic
+    from porism.sims.style import style
+
+    with style():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        result.plot(figure.subplots(), **options)
+        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
+
+
+def _kind(path: Path) -> str:
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name!r}")
+    return kind
+
+
+def _ours(doubt: warnings.WarningMessage) -> bool:
+    from porism.errors import NumericalWarning
+
+    return issubclass(doubt.category, NumericalWarning) or doubt.category is UserWarning
+
+
+def _families() -> str:
+    from porism.theory.pattern._spec import FORMS
+
+    return f"the masks are {', '.join(FORMS)}"

@@ -1,0 +1,158 @@
+"""What the module does with its input before anything is computed."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from porism.theory.pattern import masks
+from porism.theory.pattern._problem import prepare, uninformative
+
+FULL = masks.from_array(np.full((2, 3), 0.5))
+
+
+def ask(A, mask=FULL, order="independent", mass="squared", **options):
+    return prepare(A, mask, order, mass, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ask([1, 2, 3]), r"A must be 2-D, got shape \(3,\)"),
+        (lambda: ask(np.ones((1, 2, 3))), r"A must be 2-D, got shape \(1, 2, 3\)"),
+        (lambda: ask([[1, 2, 3], [1]]), "A must be 2-D, got rows of unequal length"),
+        (lambda: ask(np.ones((3, 2))), r"mask shape \(2, 3\) does not match A shape \(3, 2\)"),
+        (lambda: ask([[1, 2, 3], [np.nan, np.inf, 1]]), r"A contains NaN or infinity at \[1, 0\] \(2 such"),
+        (lambda: ask([[1, 2, -np.inf], [np.nan, 0, 1]]), r"A contains NaN or infinity at \[0, 2\]"),
+        (lambda: ask(np.zeros((2, 3))), "A has zero mass: the distance is undefined"),
+        (lambda: ask(np.ones((2, 3)), order="common"), r"order='common' needs a square matrix, got \(2, 3\)"),
+        (lambda: ask(np.ones((2, 3)), np.full((2, 3), 2)), r"mask values must lie in \[0, 1\]"),
+        (
+            lambda: ask(np.ones((4, 3)), masks.block_diagonal([2, 3], [1, 2])),
+            "row sizes sum to 5, but A has 4 rows",
+        ),
+        (
+            lambda: ask(np.ones((5, 4)), masks.block_diagonal([2, 3], [1, 2])),
+            "column sizes sum to 3, but A has 4 columns",
+        ),
+        (lambda: ask(np.ones((2, 3)), order="both"), "order must be one of 'independent', 'common', 'none'"),
+        (lambda: ask(np.ones((2, 3)), mass="cubed"), "mass must be one of 'squared', 'abs'"),
+    ],
+)
+def test_messages(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
+
+
+@pytest.mark.parametrize("wrap", [np.array, sparse.csr_array])
+def test_types_that_are_refused(wrap):
+    with pytest.raises(TypeError, match=r"^complex matrices are not supported: pass abs\(A\)"):
+        ask(wrap(np.ones((2, 3), complex)))
+    with pytest.raises(TypeError, match=r"^A must hold real numbers"):
+        ask(np.array([["a", "b", "c"]] * 2))
+
+
+def test_masked_entries_are_not_data():
+    A = np.ma.masked_array(np.ones((2, 3), int), mask=[[0, 0, 0], [0, 1, 0]])
+    with pytest.raises(ValueError, match=r"^A contains NaN or infinity at \[1, 1\]"):
+        ask(A)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
+def test_sparse_input_equals_dense(form):
+    A = np.array([[0, -3, 0], [100, 0, 2]], dtype=np.int8)
+    stored = sparse.coo_array(A).asformat(form)
+    for mass in ("squared", "abs"):
+        problem, dense = ask(stored, mass=mass), ask(A, mass=mass)
+        np.testing.assert_allclose(problem.B, dense.B, rtol=4e-16)  # sums run over other zeros
+        np.testing.assert_allclose(problem.sparse.toarray(), dense.B, rtol=4e-16)
+        assert problem.total == pytest.approx(dense.total, rel=1e-15)
+        assert dense.sparse is None
+    assert (stored.toarray() == A).all()
+
+
+def test_sparse_input_is_checked_like_dense():
+    rows, columns = [1, 0, 1], [0, 2, 2]
+    with pytest.raises(ValueError, match=r"^A contains NaN or infinity at \[0, 2\] \(2 such"):
+        ask(sparse.coo_array(([1, np.nan, np.inf], (rows, columns)), shape=(2, 3)))
+    with pytest.raises(ValueError, match=r"^A contains NaN or infinity at \[1, 0\]"):
+        ask(sparse.csc_array(([np.inf, 1.0, np.inf], (rows, columns)), shape=(2, 3)))
+    with pytest.raises(ValueError, match=r"^A has zero mass"):
+        ask(sparse.csr_array((2, 3)))
+    with pytest.raises(MemoryError, match=r"^A is sparse with 2 x 3 = 6 cells, more than max_dense = 5"):
+        ask(sparse.eye_array(2, 3), max_dense=5)
+    twice = sparse.coo_array((np.array([100, 100, 1], np.int8), ([0, 0, 1], [0, 0, 0])), shape=(2, 3))
+    assert ask(twice).B[0, 0] == pytest.approx(40000 / 40001)  # duplicates add up without overflow
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, bool, np.float16, np.float32, np.int64, np.longdouble])
+def test_no_type_overflows(dtype):
+    A = np.array([[100, 0, 1], [0, 120, 3]]).astype(dtype)
+    B = A.astype(float) ** 2
+    for array in (A, A[::-1, ::-1], np.asfortranarray(A)):
+        before = array.copy()
+        problem = ask(array)
+        expected = B if array is not A[::-1, ::-1] and (array == A).all() else B[::-1, ::-1]
+        np.testing.assert_allclose(problem.B, expected / B.sum(), rtol=4e-16)
+        assert problem.total == pytest.approx(B.sum(), rel=4e-16)
+        assert (array == before).all()
+        assert problem.B.dtype == np.float64
+
+
+def test_input_is_never_modified():
+    A = np.array([[1.0, -2.0, 3.0], [0.0, 5.0, 6.0]])
+    A.flags.writeable = False
+    before = A.copy()
+    problem = ask(A)
+    problem.B[:] = 0
+    assert (before == A).all()
+    stored = sparse.csr_array(before)
+    ask(stored).B[:] = 0
+    assert (stored.toarray() == before).all()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 5e-324, 1e-170, 1e170, 1e300])
+def test_scale_is_taken_out_first(scale):
+    A = np.array([[1.0, 2.0, 0.0], [4.0, 0.0, 8.0]])
+    np.testing.assert_allclose(ask(A * scale).B, ask(A).B, rtol=1e-15)
+
+
+def test_masses_sum_to_one_and_value_places_sources():
+    rng = np.random.default_rng(0)
+    A, mask = rng.normal(size=(4, 5)), masks.from_array(rng.random((4, 5)))
+    p, q = rng.permutation(4), rng.permutation(5)
+    for mass, B in (("squared", A * A), ("abs", abs(A))):
+        problem = ask(A, mask, mass=mass)
+        assert problem.B.sum() == pytest.approx(1, abs=1e-14)
+        direct = sum((1 - mask.S[i, j]) ** 2 * B[p[i], q[j]] for i in range(4) for j in range(5)) / B.sum()
+        assert problem.value(p, q) == pytest.approx(direct, abs=1e-14)
+
+
+def test_small_and_flat_matrices_are_fine():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shape in [(1, 1), (1, 4), (4, 1), (3, 3)]:
+            mask = masks.from_array(np.eye(*shape))
+            assert ask(np.ones(shape), mask).B.sum() == pytest.approx(1)
+            assert uninformative(ask(np.ones(shape), mask))
+        A = np.zeros((3, 3))
+        A[1] = 1
+        assert ask(A, masks.band(3, 1), "common").B[1].tolist() == [1 / 3] * 3
+
+
+def test_reasons_name_the_cause():
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(5, 5))
+    symmetric = A + A.T
+    reason = lambda *arguments: uninformative(prepare(*arguments))
+    for order in ("independent", "common", "none"):
+        assert reason(A, masks.band(5, 4), order).startswith("the mask keeps everything")
+        assert reason(A, np.zeros((5, 5)), order).startswith("the mask keeps nothing")
+        assert reason(A, masks.band(5, 1), order) == ""
+    assert reason(symmetric, masks.lower_triangular(5), "common").startswith("|A| is symmetric and W + W^T")
+    assert reason(symmetric, masks.toeplitz(5, [1, 2, -3, -4]), "common").startswith("|A| is symmetric")
+    assert reason(A, masks.band(5, 0), "common").startswith("the mask treats all off-diagonal cells alike")
+    assert reason(np.eye(5), masks.band(5, 1), "common").startswith("A gives this mask one value")
+    assert reason(symmetric, masks.lower_triangular(5), "none") == ""
+    assert reason(A, np.full((5, 5), 0.3), "independent").startswith("A gives this mask one value")
