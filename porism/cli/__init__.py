@@ -5,7 +5,6 @@ read the output; `certify` adds 3 for undecided.
 """
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -49,10 +48,9 @@ def _porism(
 
 
 for _module in VERBS:
-    if importlib.util.find_spec(f"porism.cli.{_module}"):
-        _found = importlib.import_module(f"porism.cli.{_module}")
-        for _verb in _found.__all__:
-            app.command(_verb)(getattr(_found, _verb))
+    _found = importlib.import_module(f"porism.cli.{_module}")
+    for _verb in _found.__all__:
+        app.command(_verb)(getattr(_found, _verb))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -55,7 +55,10 @@ def certify(
         Path | None, typer.Option(metavar="OUT", help="Draw values and blocks into a picture.")
     ] = None,
 ) -> None:
-    """Certify a decision against every admissible utility; exit 0 robust, 1 not robust, 3 undecided.
+    """Certify a decision on a table of utilities.
+
+    Exit 0: robust to every admissible change of the utility; 1: not robust, the second line names a witness;
+    3: undecided; 2: bad input.
 
     Example: porism certify table.csv --semivalue banzhaf --top-k 5 --json certificate.json
     """
@@ -95,7 +98,9 @@ def certify(
         if certificate.witness is not None:
             witness = certificate.witness
             pair = ",".join(map(str, witness.pair))
-            typer.echo(f"witness: level={witness.level:.12g} pair=({pair}) epsilon={witness.epsilon}")
+            epsilon = witness.epsilon
+            short = str(epsilon) if epsilon.denominator < 10**6 else f"{float(epsilon):.6g}"
+            typer.echo(f"witness: level={witness.level:.12g} pair=({pair}) epsilon={short}")
     if EXIT_CODES[certificate.verdict]:
         raise typer.Exit(EXIT_CODES[certificate.verdict])
 

@@ -53,7 +53,9 @@ def scan(
     json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw into a picture.")] = None,
 ) -> None:
-    """Measure a matrix, or every attention head of a model, against masks, each next to a null.
+    """Measure a matrix or attention heads against masks.
+
+    Each distance stands next to its null.
 
     Example: porism scan matrix.npy --mask band:4 --order common --null rows --json
     """

@@ -27,3 +27,10 @@ def test_model_example(root, needs, tmp_path, monkeypatch):
     certificate.verify(names["table"])
     assert certificate.verdict in ("robust", "not_robust")
     assert len(certificate.members) == 4
+
+
+def test_pattern_example(root, capsys):
+    names = {}
+    exec(compile(blocks(root)[2], "README", "exec"), names)
+    assert names["fit"].mass_outside < 0.05
+    assert capsys.readouterr().out
