@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import one_of
+from porism.kernels import on_gpu
 
 __all__ = [
     "dominance",
@@ -142,8 +143,7 @@ def level_margin(
     (-1, 10.0, (0, 1))
     """
     one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
-    cuda = not isinstance(scores, np.ndarray) and getattr(scores, "is_cuda", False)
-    if backend == "triton" or (backend == "auto" and cuda):
+    if backend == "triton" or (backend == "auto" and on_gpu(scores)):
         from porism.kernels.coalition import triton
 
         return triton.level_margin(scores, weights, upper, lower)

@@ -13,14 +13,15 @@ import importlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from porism.checks import finite_array, one_of
+from porism.kernels import on_gpu
 
 __all__ = ["batched", "solve"]
 
 
-def solve(cost: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
+def solve(cost: Any, *, backend: str = "auto") -> Any:
     """Put one source at each position at least total cost.
 
     ``p = argmin sum_i cost[p[i], i]`` over permutations p.
@@ -29,13 +30,13 @@ def solve(cost: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
     ----------
     cost : float array, shape (n, n)
         Cost of source r (row) at position i (column), finite.
-    backend : {"auto", "cpu", "reference"}
-        Implementation.
+    backend : {"auto", "cpu", "triton", "reference"}
+        Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
 
     Returns
     -------
     int64 array, shape (n,)
-        Source at each position.
+        Source at each position; a tensor on its device for a tensor.
 
     Raises
     ------
@@ -55,23 +56,25 @@ def solve(cost: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
     >>> solve([[4.0, 1.0], [2.0, 3.0]]).tolist()
     [1, 0]
     """
-    return batched(finite_array("cost", cost, ndim=2)[None], backend=backend)[0]
+    if not on_gpu(cost):
+        cost = finite_array("cost", cost, ndim=2)
+    return batched(cost[None], backend=backend)[0]
 
 
-def batched(costs: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
+def batched(costs: Any, *, backend: str = "auto") -> Any:
     """Solve several assignment problems of one size.
 
     Parameters
     ----------
     costs : float array, shape (b, n, n)
         One cost matrix a problem: source r (row) at position i (column), finite.
-    backend : {"auto", "cpu", "reference"}
-        Implementation.
+    backend : {"auto", "cpu", "triton", "reference"}
+        Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
 
     Returns
     -------
     int64 array, shape (b, n)
-        Source at each position of each problem.
+        Source at each position of each problem; a tensor on its device for a tensor.
 
     Raises
     ------
@@ -87,13 +90,14 @@ def batched(costs: ArrayLike, *, backend: str = "auto") -> NDArray[np.int64]:
     >>> batched([[[4.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [1.0, 0.0]]]).tolist()
     [[1, 0], [0, 1]]
     """
-    costs = finite_array("costs", costs, ndim=3)
+    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
+    if backend == "triton" or (backend == "auto" and on_gpu(costs)):
+        from porism.kernels.lap import triton
+
+        return triton.batched(costs)
+    costs = finite_array("costs", costs.cpu() if on_gpu(costs) else costs, ndim=3)
     if costs.shape[1] != costs.shape[2]:
         raise ValueError(f"costs must be square, got shape {costs.shape}; pad with constant rows or columns")
-    out: NDArray[np.int64] = _module(backend).batched(costs)
+    module = importlib.import_module(f"porism.kernels.lap.{'cpu' if backend == 'auto' else backend}")
+    out: NDArray[np.int64] = module.batched(costs)
     return out
-
-
-def _module(backend: str) -> Any:
-    one_of("backend", backend, ("auto", "cpu", "reference"))
-    return importlib.import_module(f"porism.kernels.lap.{'cpu' if backend == 'auto' else backend}")

@@ -8,16 +8,17 @@ import importlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from porism.checks import finite_array, one_of
+from porism.kernels import on_gpu
 
 __all__ = ["batched_cost", "head_null", "swap_deltas"]
 
 Floats = NDArray[np.float64]
 
 
-def batched_cost(A: ArrayLike, q: ArrayLike, W: ArrayLike, *, backend: str = "auto") -> Floats:
+def batched_cost(A: Any, q: Any, W: Any, *, backend: str = "auto") -> Any:
     """Cost of each source row at each position, for fixed column orders.
 
     ``C[b, r, i] = sum_j A[b, r, q[b, j]]^2 W[i, j]``.
@@ -30,8 +31,8 @@ def batched_cost(A: ArrayLike, q: ArrayLike, W: ArrayLike, *, backend: str = "au
         Source column at each position.
     W : float array, shape (m, n)
         Penalty of each cell.
-    backend : {"auto", "cpu", "reference"}
-        Implementation.
+    backend : {"auto", "cpu", "triton", "reference"}
+        Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
 
     Returns
     -------
@@ -53,6 +54,8 @@ def batched_cost(A: ArrayLike, q: ArrayLike, W: ArrayLike, *, backend: str = "au
     >>> batched_cost([[[1.0, 2.0], [3.0, 0.0]]], [[1, 0]], [[0, 1], [1, 0]]).tolist()
     [[[1.0, 4.0], [9.0, 0.0]]]
     """
+    if (gpu := _triton(backend, A)) is not None:
+        return gpu.batched_cost(A, q, W)
     A, W = finite_array("A", A, ndim=3), finite_array("W", W, ndim=2)
     q = np.asarray(q, dtype=np.int64)
     if A.shape[1:] != W.shape or q.shape != (A.shape[0], A.shape[2]):
@@ -63,7 +66,7 @@ def batched_cost(A: ArrayLike, q: ArrayLike, W: ArrayLike, *, backend: str = "au
     return out
 
 
-def swap_deltas(B: ArrayLike, W: ArrayLike, p: ArrayLike, *, backend: str = "auto") -> Floats:
+def swap_deltas(B: Any, W: Any, p: Any, *, backend: str = "auto") -> Any:
     """Change of the cost of an order by every swap of two positions.
 
     ``D[a, b] = f(p with p[a], p[b] exchanged) - f(p)`` with ``f(p) = sum_ij W[i, j] B[p[i], p[j]]``.
@@ -76,8 +79,8 @@ def swap_deltas(B: ArrayLike, W: ArrayLike, p: ArrayLike, *, backend: str = "aut
         Penalty of each cell; neither matrix need be symmetric.
     p : int array, shape (n,)
         Source at each position.
-    backend : {"auto", "cpu", "reference"}
-        Implementation.
+    backend : {"auto", "cpu", "triton", "reference"}
+        Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
 
     Returns
     -------
@@ -95,6 +98,8 @@ def swap_deltas(B: ArrayLike, W: ArrayLike, p: ArrayLike, *, backend: str = "aut
     >>> swap_deltas([[0, 1], [0, 5]], [[0, 0], [2, 1]], [0, 1]).tolist()
     [[0.0, -3.0], [-3.0, 0.0]]
     """
+    if (gpu := _triton(backend, B)) is not None:
+        return gpu.swap_deltas(B, W, p)
     B, W = finite_array("B", B, ndim=2), finite_array("W", W, ndim=2)
     p = np.asarray(p, dtype=np.int64)
     if not B.shape == W.shape == (p.size, p.size):
@@ -104,8 +109,8 @@ def swap_deltas(B: ArrayLike, W: ArrayLike, p: ArrayLike, *, backend: str = "aut
 
 
 def head_null(
-    A: ArrayLike, masks: ArrayLike, *, causal: bool = False, mass: str = "squared", backend: str = "auto"
-) -> tuple[Floats, Floats]:
+    A: Any, masks: Any, *, causal: bool = False, mass: str = "squared", backend: str = "auto"
+) -> tuple[Any, Any]:
     """Fixed-order distances of many matrices to many masks, and their means over row shuffles.
 
     ``d2[h, k] = sum_ij W_k[i, j] B_h[i, j] / sum B_h`` and
@@ -121,8 +126,8 @@ def head_null(
         Admissible cells of row i are j <= i instead of all.
     mass : {"squared", "abs"}
         Mass of an entry.
-    backend : {"auto", "cpu", "reference"}
-        Implementation.
+    backend : {"auto", "cpu", "triton", "reference"}
+        Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
 
     Returns
     -------
@@ -144,6 +149,8 @@ def head_null(
     >>> d2.round(3).tolist(), null.tolist()
     ([[0.333]], [[0.5]])
     """
+    if (gpu := _triton(backend, A)) is not None:
+        return gpu.head_null(A, masks, causal=causal, mass=mass)
     A, masks = finite_array("A", A, ndim=3), finite_array("masks", masks, ndim=3)
     if A.shape[1:] != masks.shape[1:]:
         raise ValueError(f"masks {masks.shape} do not fit A {A.shape}: the last two axes must agree")
@@ -152,6 +159,13 @@ def head_null(
     return out
 
 
+def _triton(backend: str, array: Any) -> Any:
+    """The Triton path where it is asked for, or where the data are on a GPU; else None."""
+    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
+    if backend == "triton" or (backend == "auto" and on_gpu(array)):
+        return importlib.import_module("porism.kernels.pattern_cost.triton")
+    return None
+
+
 def _module(backend: str) -> Any:
-    one_of("backend", backend, ("auto", "cpu", "reference"))
     return importlib.import_module(f"porism.kernels.pattern_cost.{'cpu' if backend == 'auto' else backend}")

@@ -14,20 +14,22 @@ from porism.kernels.pattern_cost import _jit, triton
 
 NAMES = _jit.__all__
 VALUES = {"DEPTH": triton.DEPTH, "ROWS": triton.ROWS, "HEADS": 16, "STEP": triton.STEP, "SQUARED": True}
-VALUES |= {"SIDE": 64, "KINDS": 16, "CAUSAL": True}
+VALUES |= {"KINDS": 16, "CAUSAL": True, "SPAN": 1024}
+WARPS = {"gathered": 8, "streamed": 8}
 POINTERS = {name: f"*{kind}" for kind, names in {
     "fp32": "A W out B g masks", "i64": "q p low high", "fp64": "sums beyond null mass"
 }.items() for name in names.split()}  # fmt: skip
 
 
 def build(kernel, arch, types=(), **values):
-    values = VALUES | values
+    values = VALUES | {"SIDE": 64 if kernel.__name__ == "gathered" else 32} | values
     constants = {name: values[name] for name in kernel.arg_names if name in values}
     kinds = POINTERS | dict(types)
     signature = {name: kinds.get(name, "i32") for name in kernel.arg_names}
     signature |= dict.fromkeys(constants, "constexpr")
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
-    return package.compile(source, target=GPUTarget("cuda", arch, 32)).asm
+    options = {"num_warps": WARPS.get(kernel.__name__, 4)}
+    return package.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm
 
 
 def narrow(ttir):
@@ -62,10 +64,9 @@ def test_half_precision_compiles(name, kind):
     assert made["cubin"][:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("side", [16, 32])
 @pytest.mark.parametrize("name", ["gathered", "diagonal", "swaps"])
-def test_small_tiles_compile(name, side):
-    assert build(getattr(triton, name), 80, SIDE=side)["cubin"][:4] == b"\x7fELF"
+def test_small_tiles_compile(name):
+    assert build(getattr(triton, name), 80, SIDE=16)["cubin"][:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("name", ["gathered", "swaps", "streamed"])
@@ -75,7 +76,8 @@ def test_products_are_exact_float32(name, arch):
     made = build(getattr(triton, name), arch)
     assert "mma" not in made["ptx"]
     assert re.search(r"fma\.rn\.f32", made["ptx"])
-    assert len(re.findall(r"sub\.(rn\.)?f32|add\.(rn\.)?f64", made["ptx"])) >= 8
+    kept = r"(fma|add)\.(rn\.)?f64" if name == "streamed" else r"sub\.(rn\.)?f32"
+    assert len(re.findall(kept, made["ptx"])) >= 3
 
 
 @pytest.mark.parametrize("name", NAMES)
