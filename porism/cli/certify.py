@@ -98,8 +98,8 @@ def certify(
         if certificate.witness is not None:
             witness = certificate.witness
             pair = ",".join(map(str, witness.pair))
-            epsilon = witness.epsilon
-            short = str(epsilon) if epsilon.denominator < 10**6 else f"{float(epsilon):.6g}"
+            slope = witness.epsilon
+            short = str(slope) if slope.denominator < 10**6 else f"{float(slope):.6g}"
             typer.echo(f"witness: level={witness.level:.12g} pair=({pair}) epsilon={short}")
     if EXIT_CODES[certificate.verdict]:
         raise typer.Exit(EXIT_CODES[certificate.verdict])

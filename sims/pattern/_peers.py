@@ -25,7 +25,7 @@ def _frank_wolfe(starts: int) -> Callable[[Array, Mask], Orders]:
     def run(A: Array, mask: Mask) -> Orders:
         from scipy.optimize import quadratic_assignment
 
-        best = None
+        best: Any = None
         for k in range(starts):
             options = {"rng": np.random.default_rng(k), "P0": "barycenter" if k == 0 else "randomized"}
             found = quadratic_assignment(mask.penalty, A**2, method="faq", options=options)

@@ -1,4 +1,4 @@
-"""`porism certify`: exit codes, first lines, formats, files kept whole, and one line for whatever is wrong."""
+"""`porism certify`: exit codes, first lines, formats, files, and one line for whatever is wrong."""
 
 import json
 import subprocess
@@ -119,12 +119,12 @@ def test_bad_input_is_one_line_and_exit_2(folder, capsys, words, message):
 
 
 def test_files(folder, capsys):
-    assert main("certify broken.csv --top-k 1 --json c.json --plot c.png".split()) == 1
+    assert main(["certify", "broken.csv", "--top-k", "1", "--json", "c.json", "--plot", "c.png"]) == 1
     certificate = Certificate.from_json(folder / "c.json")
     certificate.verify(UtilityTable.load("broken.csv"))
     assert (folder / "c.png").read_bytes().startswith(b"\x89PNG")
     capsys.readouterr()
-    assert main("certify broken.json --top-k 1 --json -".split()) == 1
+    assert main(["certify", "broken.json", "--top-k", "1", "--json", "-"]) == 1
     printed = capsys.readouterr().out
     assert printed.strip() == (folder / "c.json").read_text().strip()
     assert json.loads(printed)["slope_radius"] == 5 / 3
@@ -132,7 +132,7 @@ def test_files(folder, capsys):
 
 def test_close_levels_are_a_line_on_stderr(folder, capsys):
     UtilityTable.from_array([0.0, 1.0, 3.0, 3.0 + 1e-14, 4.0, 5.0, 6.0, 9.0]).save("close.csv")
-    main("certify close.csv --top-k 1".split())
+    main(["certify", "close.csv", "--top-k", "1"])
     assert "warning: scores: 1 pairs of levels" in capsys.readouterr().err
 
 

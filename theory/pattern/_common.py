@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.kernels import lap, pattern_cost
-from porism.theory.pattern._anneal import COLD, HOT, WARM, Layout, chain_steps
-from porism.theory.pattern._independent import TOLERANCE, Found, Search
+from porism.theory.pattern._anneal import COLD, HOT, TOLERANCE, WARM, Layout, chain_steps
+from porism.theory.pattern._independent import Found, Search
 from porism.theory.pattern._starts import common_starts
 
 __all__ = ["descend", "frank_wolfe", "solve_common"]

@@ -1,6 +1,7 @@
 """Claims on symmetries of masks and on finding a planted order again: PD-10, PD-11, PD-12, PD-13."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +164,7 @@ def margin(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
 )
 def noise_and_size(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     small, large, trials = (4, 12, 16) if scale == "smoke" else (6, 24, 32)
-    light = {"n_restarts": 0, "random_state": rng}
+    light: dict[str, Any] = {"n_restarts": 0, "random_state": rng}
     low = noise_sweep(masks.block_diagonal([small + 2] * 3), [0.3, 1.1], trials=trials // 2, **light)
     recovered = [float(low.recovered[low.noise == noise].mean()) for noise in (0.3, 1.1)]
     pooled = sum(recovered) / 2
