@@ -1,16 +1,15 @@
 """What the figures of the partition module share: semivalues and their looks, axes, legends."""
 
-import contextlib
+import functools
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import one_of
-from porism.claims import SCALES
-from porism.sims.style import COLORS, style
+from porism.sims import drawing
+from porism.sims.drawing import GUIDE, canvas, is_paper
+from porism.sims.style import COLORS
 from porism.theory.partition import Semivalue
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ __all__ = [
     "beside",
     "canvas",
     "infinity",
+    "is_paper",
     "legend",
-    "paper",
     "ratio_axis",
     "squash",
 ]
@@ -40,24 +39,7 @@ KINDS = {
 }
 LOOKS = dict(zip(KINDS, zip(COLORS, "osD^", ("-", "--", "-.", ":"), strict=False), strict=True))
 
-GUIDE: dict[str, Any] = {"color": "0.25", "linewidth": 1.0, "linestyle": (0, (4, 3))}
-
-
-def paper(scale: str) -> bool:
-    return one_of("scale", scale, SCALES) == "paper"
-
-
-@contextlib.contextmanager
-def canvas(ax: "Axes | None", size: tuple[float, float] = (6.4, 4.2)) -> "Iterator[Axes]":
-    from matplotlib import pyplot
-
-    with style():
-        yield pyplot.subplots(figsize=size)[1] if ax is None else ax
-
-
-def legend(ax: "Axes", columns: int, below: float = 0.17) -> None:
-    place = (0.45, -below)  # under the label of the axis, never over the data
-    ax.legend(loc="upper center", bbox_to_anchor=place, ncols=columns, columnspacing=1.2, handletextpad=0.5)
+legend = functools.partial(drawing.legend, below=0.17, centre=0.45)
 
 
 def infinity(radii: list[NDArray[np.float64]]) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.partition._drawing import GUIDE, KINDS, Rng, beside, canvas, legend, paper
+from porism.sims.partition._drawing import GUIDE, KINDS, Rng, beside, canvas, is_paper, legend
 from porism.sims.partition.games import block_game
 from porism.sims.partition.level_data import level_differences, sampled_differences, verdict_bounds
 from porism.sims.partition.sampling import sample_table
@@ -27,7 +27,7 @@ VERDICTS = {
 
 def witness(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """A witness: a strictly increasing change of the score that swaps a selected and a rejected player."""
-    n, rng = (6 if paper(scale) else 5), generator(rng)
+    n, rng = (6 if is_paper(scale) else 5), generator(rng)
     table, found = _fragile(n, n // 2, rng)
     change = found.witness
     assert change is not None
@@ -90,7 +90,7 @@ def witness(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def curves(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Level differences with their sampling band: one dip below zero breaks the selection."""
-    n, rows, rng = (*((10, 20_000) if paper(scale) else (8, 2_000)), generator(rng))
+    n, rows, rng = (*((10, 20_000) if is_paper(scale) else (8, 2_000)), generator(rng))
     table, found = _fragile(n, n // 2, rng)
     sv = KINDS["Shapley"]
     rest = [player for player in range(n) if player not in found.members]
@@ -138,7 +138,7 @@ def curves(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def verdicts(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Verdict against sample size: undecided until the band is narrow enough, then right."""
-    sizes = (300, 1000, 3000, 10_000, 30_000, 100_000) if paper(scale) else (300, 3000, 30_000)
+    sizes = (300, 1000, 3000, 10_000, 30_000, 100_000) if is_paper(scale) else (300, 3000, 30_000)
     epsilon, rng = 0.05, generator(rng)
     with canvas(ax, (6.8, 4.6)) as ax:
         ax.axhspan(-epsilon, 0, color="0.9", zorder=0, label=f"tolerated (ε = {epsilon})")

@@ -13,8 +13,8 @@ from porism.sims.partition._drawing import (
     Rng,
     canvas,
     infinity,
+    is_paper,
     legend,
-    paper,
     ratio_axis,
     squash,
 )
@@ -35,8 +35,8 @@ WORDS = {"breast_cancer": "breast\ncancer", "digits01": "digits\n0 and 1", "wine
 
 def noise(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Robust fraction against noise: the Banzhaf selection survives noise that breaks the others."""
-    seeds, rng = (100 if paper(scale) else 20), generator(rng)
-    widths = np.array([0, 0.5, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4] if paper(scale) else [0, 1, 2, 3])
+    seeds, rng = (100 if is_paper(scale) else 20), generator(rng)
+    widths = np.array([0, 0.5, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4] if is_paper(scale) else [0, 1, 2, 3])
     fractions = robust_fractions(widths, KINDS, seeds=seeds, rng=rng)
     with canvas(ax) as ax:
         ax.axvline(1.0, **GUIDE)
@@ -76,7 +76,7 @@ def noise(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def radii(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Slope radius on real data with three flipped labels: most selections break, but not at once."""
-    seeds, rng = (20 if paper(scale) else 4), generator(rng)
+    seeds, rng = (20 if is_paper(scale) else 4), generator(rng)
     kinds = {name: KINDS[name] for name in ("Shapley", "Banzhaf")}
     groups = [(dataset, metric) for dataset in DATASETS for metric in ("soft", "accuracy")]
     found = [real_radii(dataset, metric, kinds, seeds=seeds, rng=rng) for dataset, metric in groups]
@@ -129,7 +129,7 @@ def radii(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def recall(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Recall of flipped labels against the slope radius: fragile selections also find fewer of them."""
-    seeds, rng = (40 if paper(scale) else 4), generator(rng)
+    seeds, rng = (40 if is_paper(scale) else 4), generator(rng)
     kinds = {"Banzhaf": KINDS["Banzhaf"], "Shapley": KINDS["Shapley"]}
     found = {dataset: real_radii(dataset, "soft", kinds, seeds=seeds, rng=rng) for dataset in DATASETS}
     top = infinity([result.radius for result in found.values()])
@@ -181,7 +181,7 @@ def recall(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def cutoffs(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Slope radius when coalitions below a size may score anything: what small coalitions decide."""
-    n, seeds, rng = (*((10, 20) if paper(scale) else (8, 4)), generator(rng))
+    n, seeds, rng = (*((10, 20) if is_paper(scale) else (8, 4)), generator(rng))
     tables = [block_game(n, n // 2, 1.5, rng) for _ in range(seeds)]
     sizes = np.arange(1, n)
     with canvas(ax, (6.4, 4.4)) as ax:
@@ -225,7 +225,7 @@ def cutoffs(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def robust_k(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Robust fraction for every k and semivalue: only the real steps between players are certified."""
-    seeds, rng = (60 if paper(scale) else 5), generator(rng)
+    seeds, rng = (60 if is_paper(scale) else 5), generator(rng)
     weights = np.array([2, 2, 2, 1, 1, 1, 1, 0, 0, 0], dtype=float)
     base = modular_game(weights).scores
     tables = [UtilityTable.from_array(base + 1.5 * rng.random(base.size)) for _ in range(seeds)]

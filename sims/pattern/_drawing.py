@@ -1,39 +1,22 @@
 """What the figures of the pattern module share: axes, panels, legends, outlines of masks."""
 
-import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import one_of
-from porism.claims import SCALES
-from porism.sims.style import COLORS, style
+from porism.sims.drawing import GUIDE, canvas, is_paper, legend
+from porism.sims.style import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["GUIDE", "LOOKS", "Rng", "canvas", "legend", "outline", "panels", "paper"]
+__all__ = ["GUIDE", "LOOKS", "Rng", "canvas", "is_paper", "legend", "outline", "panels"]
 
 Rng = np.random.Generator | int | None
 
-GUIDE: dict[str, Any] = {"color": "0.25", "linewidth": 1.0, "linestyle": (0, (4, 3))}
-
 LOOKS = list(zip(COLORS, "osD^vPX", ("-", "--", "-.", ":", "--", "-.", ":"), strict=True))
 """Colour, marker and dash: three ways to tell lines apart."""
-
-
-def paper(scale: str) -> bool:
-    return one_of("scale", scale, SCALES) == "paper"
-
-
-@contextlib.contextmanager
-def canvas(ax: "Axes | None", size: tuple[float, float] = (6.4, 4.2)) -> "Iterator[Axes]":
-    from matplotlib import pyplot
-
-    with style():
-        yield pyplot.subplots(figsize=size)[1] if ax is None else ax
 
 
 def panels(ax: "Axes", rows: int, columns: int) -> "list[Axes]":
@@ -45,18 +28,6 @@ def panels(ax: "Axes", rows: int, columns: int) -> "list[Axes]":
     grid = place.subgridspec(rows, columns)
     ax.set_subplotspec(grid[0, 0])
     return [ax] + [ax.figure.add_subplot(grid[cell]) for cell in cells[1:]]
-
-
-def legend(ax: "Axes", columns: int, below: float = 0.24, **options: Any) -> None:
-    place = (0.5, -below)  # under the label of the axis, never over the data
-    ax.legend(
-        loc="upper center",
-        bbox_to_anchor=place,
-        ncols=columns,
-        columnspacing=1.2,
-        handletextpad=0.5,
-        **options,
-    )
 
 
 def outline(S: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import LOOKS, Rng, canvas, legend, panels, paper
+from porism.sims.pattern._drawing import LOOKS, Rng, canvas, is_paper, legend, panels
 from porism.sims.pattern._hooks import run_with_maps
 from porism.sims.pattern.attention import scan_attention
 from porism.sims.pattern.planted import random_softmax
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 def heads(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Heads of MiniLM on real text: what wins, what chance gives, and what sinks hide."""
-    big, rng = paper(scale), generator(rng)
+    big, rng = is_paper(scale), generator(rng)
     records, maps = read_heads(84 if big else 32, int(rng.integers(2**31)))
     scales = [0.0, 1.0, 2.0, 4.0, 8.0] if big else [0.0, 2.0, 8.0]
     curve = noise_curve(scales, 64 if big else 16, rng)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import GUIDE, LOOKS, Rng, canvas, legend, panels, paper
+from porism.sims.pattern._drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
 from porism.sims.pattern._real_rows import REAL, RealRow, real_rows
 from porism.sims.pattern.planted import planted_pattern
 from porism.sims.pattern.worlds import load_matrix
@@ -54,7 +54,7 @@ def svd_errors(A: Floats) -> tuple[Floats, Floats]:
 
 def low_rank(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Error of a pattern plus low rank: always less at equal rank, not always at equal parameters."""
-    big, rng = paper(scale), generator(rng)
+    big, rng = is_paper(scale), generator(rng)
     worlds = low_rank_worlds(16 if big else 5, rng)
     with canvas(ax, (11.0, 7.0)) as ax:
         axes = panels(ax, 2, 3)
@@ -103,8 +103,8 @@ def _world(top: "Axes", bottom: "Axes", name: str, A: Floats, fit: PatternLowRan
 
 def real_data(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Real graphs and correlations: distance, certificate and null, without which a distance says little."""
-    names = list(REAL) if paper(scale) else [n for n in REAL if n.split(":")[0] in ("florentine", "wine")]
-    rows = real_rows(names, n_null=19 if paper(scale) else 4, rng=rng)
+    names = list(REAL) if is_paper(scale) else [n for n in REAL if n.split(":")[0] in ("florentine", "wine")]
+    rows = real_rows(names, n_null=19 if is_paper(scale) else 4, rng=rng)
     with canvas(ax, (9.4, 5.6)) as ax:
         for at, row in enumerate(rows):
             _row(ax, at, row)

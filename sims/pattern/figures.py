@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import LOOKS, Rng, canvas, legend, outline, panels, paper
+from porism.sims.pattern._drawing import LOOKS, Rng, canvas, is_paper, legend, outline, panels
 from porism.sims.pattern._families import family_cases
 from porism.sims.pattern._head_figure import heads
 from porism.sims.pattern._model_figures import low_rank, real_data
@@ -32,7 +32,7 @@ def families(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """All families, planted, shuffled and recovered: one solver for every mask."""
     from matplotlib.collections import LineCollection
 
-    n, rng = (20 if paper(scale) else 12), generator(rng)
+    n, rng = (20 if is_paper(scale) else 12), generator(rng)
     with canvas(ax, (11.0, 7.6)) as ax:
         for at, (name, (mask, order)) in enumerate(family_cases(n).items()):
             A, truth = planted_pattern(mask, signal="sign", noise=0.15, order=order, random_state=rng)
@@ -71,7 +71,7 @@ def families(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def recovered(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Recovery against noise and size: at low noise all is found, where other methods fail by design."""
-    big, rng = paper(scale), generator(rng)
+    big, rng = is_paper(scale), generator(rng)
     noises = [0.1, 0.3, 0.4, 0.5, 0.6, 0.8] if big else [0.1, 0.6]
     sizes = [12, 16, 24, 32] if big else [10, 14]
     rough = [0.3, 0.6, 0.75, 0.9, 1.2] if big else [0.3, 0.9]
@@ -107,7 +107,7 @@ def recovered(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 def certificates(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Gap to brute force, and how tight the lower bounds are: P overtakes T as matrices grow."""
-    big, rng = paper(scale), generator(rng)
+    big, rng = is_paper(scale), generator(rng)
     small = [4, 5, 6, 7, 8] if big else [4, 6]
     grown = [8, 16, 32, 64, 128] if big else [8, 16, 32]
     share, excess = [], []
