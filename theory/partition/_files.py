@@ -118,8 +118,11 @@ def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
     try:
         with open(file, "rb") as raw, np.load(raw, allow_pickle=False) as stored:
             data = dict(stored)
-    except (ValueError, TypeError) as error:  # pickled objects, or one bare array
-        raise ValueError(f"table {file.name!r} cannot be read as .npz: {error}") from None
+    except (ValueError, TypeError):  # numpy would advise to unpickle it
+        raise ValueError(
+            f"table {file.name!r} cannot be read as .npz: it is no archive of plain numeric arrays; write it "
+            "with UtilityTable.save or numpy.savez"
+        ) from None
     names = set(data)
     n = int(data["n_players"]) if "n_players" in names else None
     if {"members", "scores", "design"} <= names:
