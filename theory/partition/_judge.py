@@ -54,7 +54,7 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
     with np.errstate(over="ignore"):  # a radius beyond float64 is decided by the rationals below
         low = np.array([_radius(total[r] - error[r], worst_low[r], worst_high[r]) for r in range(rows)])
         high = np.array([_radius(total[r] + error[r], worst_high[r], worst_low[r]) for r in range(rows)])
-    near_underflow = may_fail & (worst_low > -TINY)
+    near_underflow = may_fail & (np.abs(worst_low) < TINY)
     low[near_underflow], high[near_underflow] = -math.inf, math.inf
     radius: Radius = math.inf
     radius_row: int | None = None
