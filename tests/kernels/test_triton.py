@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-LEAST = {"coalition": (60, 16), "lap": (60, 14), "pattern_cost": (150, 44)}
+LEAST = {
+    "coalition": (60, 16),
+    "lap": (60, 14),
+    "pattern_cost": (150, 44),
+    "polar": (200, 80),
+    "voi": (100, 35),
+}
 """Tests that must have run, interpreted and compiled."""
 
 pytestmark = pytest.mark.parametrize("operation", LEAST)

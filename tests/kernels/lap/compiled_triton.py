@@ -23,33 +23,15 @@ def build(kernel, arch, side):
     return package.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm
 
 
-def narrow(ttir):
-    """Lines that count positions in 32 bits: int32 products, program numbers used before they are widened."""
-    blocks = re.findall(r"(%\w+) = tt\.get_program_id", ttir)
-    assert blocks
-    found = []
-    for line in ttir.splitlines():
-        code = line.split(" loc(")[0].strip()
-        product = "arith.muli" in code and re.search(r"(: |x)i32>?$", code)
-        used = any(re.search(rf"{name}\b", code.partition(" = ")[2]) for name in blocks)
-        if product or (used and "arith.extsi" not in code):
-            found.append(code)
-    return found
-
-
 @pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("side", [16, 32, 64, 128])
-def test_compiles_ahead_of_time(side, arch):
+def test_compiles_ahead_of_time(side, arch, check):
     made = build(triton.bids, arch, side)
-    assert re.search(rf"\.target sm_{arch}", made["ptx"])
-    assert ".entry bids(" in made["ptx"]
-    assert "ld.local" not in made["ptx"]
-    assert "st.local" not in made["ptx"]
-    assert made["cubin"][:4] == b"\x7fELF"  # the assembler comes with Triton
+    check(made, "bids", arch)
 
 
 @pytest.mark.parametrize("side", [16, 128])
-def test_positions_have_64_bits(side):
+def test_positions_have_64_bits(side, narrow):
     made = build(triton.bids, 80, side)
     assert narrow(made["ttir"]) == []
     assert re.search(r"arith\.muli .*i64", made["ttir"])
@@ -61,7 +43,7 @@ def narrow_positions(out, SIDE: tl.constexpr):
     tl.store(out + at, at)
 
 
-def test_the_check_of_positions_can_fail():
+def test_the_check_of_positions_can_fail(narrow):
     assert len(narrow(build(narrow_positions, 80, 32)["ttir"])) == 1
 
 

@@ -32,29 +32,11 @@ def build(kernel, arch, types=(), **values):
     return package.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm
 
 
-def narrow(ttir):
-    """Lines that count positions in 32 bits: int32 products, program numbers used before they are widened."""
-    blocks = re.findall(r"(%\w+) = tt\.get_program_id", ttir)
-    assert blocks
-    found = []
-    for line in ttir.splitlines():
-        code = line.split(" loc(")[0].strip()
-        product = "arith.muli" in code and re.search(r"(: |x)i32>?$", code)
-        used = any(re.search(rf"{name}\b", code.partition(" = ")[2]) for name in blocks)
-        if product or (used and "arith.extsi" not in code):
-            found.append(code)
-    return found
-
-
 @pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("name", NAMES)
-def test_compiles_ahead_of_time(name, arch):
+def test_compiles_ahead_of_time(name, arch, check):
     made = build(getattr(triton, name), arch)
-    assert re.search(rf"\.target sm_{arch}", made["ptx"])
-    assert f".entry {name}(" in made["ptx"]
-    assert "ld.local" not in made["ptx"]
-    assert "st.local" not in made["ptx"]
-    assert made["cubin"][:4] == b"\x7fELF"  # the assembler comes with Triton
+    check(made, name, arch)
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
@@ -81,7 +63,7 @@ def test_products_are_exact_float32(name, arch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_positions_have_64_bits(name):
+def test_positions_have_64_bits(name, narrow):
     made = build(getattr(triton, name), 80)
     assert narrow(made["ttir"]) == []
     assert re.search(r"arith\.muli .*i64", made["ttir"])
@@ -93,7 +75,7 @@ def narrow_positions(out, BLOCK: tl.constexpr):
     tl.store(out + at, at.to(tl.float32))
 
 
-def test_the_check_of_positions_can_fail():
+def test_the_check_of_positions_can_fail(narrow):
     assert len(narrow(build(narrow_positions, 80, BLOCK=32)["ttir"])) == 1
 
 
