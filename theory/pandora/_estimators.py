@@ -170,3 +170,20 @@ def cross_fitted(kind: Any, X: Floats, Y: Floats, folds: NDArray[np.int64], seed
         held = folds == fold
         out[held] = kind.fit(X[~held], Y[~held], seed=seed).predict(X[held])
     return out
+
+
+def assign_folds(n: int, folds: int, groups: Any, seed: int) -> NDArray[np.int64]:
+    """Fold of each row; rows of one group share a fold."""
+    rng = np.random.default_rng(seed)
+    if groups is None:
+        fold = rng.integers(0, folds, n)
+        if len(np.unique(fold)) < folds:  # few rows: deal them out
+            fold = rng.permutation(np.arange(n) % folds)
+        return fold
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label for each of the {n} queries, got shape {labels.shape}")
+    kinds, place = np.unique(labels, return_inverse=True)
+    if len(kinds) < folds:
+        raise ValueError(f"groups must have at least as many labels as folds={folds}, got {len(kinds)}")
+    return rng.permutation(np.arange(len(kinds)) % folds)[place]

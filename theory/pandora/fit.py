@@ -13,7 +13,7 @@ from porism.checks import finite_array, integer, one_of
 from porism.errors import NumericalWarning
 from porism.results import Result
 from porism.theory.pandora._calibration import build
-from porism.theory.pandora._estimators import Custom, cross_fitted, estimator
+from porism.theory.pandora._estimators import Custom, assign_folds, cross_fitted, estimator
 from porism.theory.pandora._moments import FEW, binned, moments, spreads
 from porism.theory.pandora.report import CalibrationReport
 
@@ -288,7 +288,7 @@ def fit_router(
     labels = tuple(f"specialist {k}" for k in range(K)) if names is None else tuple(map(str, names))
     if len(labels) != K:
         raise ValueError(f"names must name the {K} specialists of scores, got {len(labels)} names")
-    fold = _folds(n, folds, groups, seed)
+    fold = assign_folds(n, folds, groups, seed)
     wide = _features("features", features, n)
     narrow = _features("cheap_features", cheap_features, n)
     narrow = wide if narrow is None else narrow
@@ -423,22 +423,6 @@ def _features(name: str, value: Any, n: int) -> Floats | None:
     if len(X) != n:
         raise ValueError(f"{name} must have a row for each of the {n} queries of scores, got shape {X.shape}")
     return X
-
-
-def _folds(n: int, folds: int, groups: Any, seed: int) -> NDArray[np.int64]:
-    rng = np.random.default_rng(seed)
-    if groups is None:
-        fold = rng.integers(0, folds, n)
-        if len(np.unique(fold)) < folds:  # few rows: deal them out
-            fold = rng.permutation(np.arange(n) % folds)
-        return fold
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must have one label for each of the {n} queries, got shape {labels.shape}")
-    kinds, place = np.unique(labels, return_inverse=True)
-    if len(kinds) < folds:
-        raise ValueError(f"groups must have at least as many labels as folds={folds}, got {len(kinds)}")
-    return rng.permutation(np.arange(len(kinds)) % folds)[place]
 
 
 def _estimates(

@@ -59,8 +59,8 @@ class Chosen(Result):
         at = estimates.argmax(1)
         predicted, realised = estimates[rows, at], scores[rows, at]
         gap, gain = predicted - realised, realised - cheap
-        means = (float(x.mean()) for x in (predicted, realised))
-        return cls(rule, *means, _error(gap), float(gain.mean()), _error(gain))
+        means = float(predicted.mean()), float(realised.mean()), float(gain.mean())
+        return cls(rule, means[0], means[1], _error(gap), means[2], _error(gain))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
