@@ -34,3 +34,26 @@ def test_pattern_example(root, capsys):
     exec(compile(blocks(root)[2], "README", "exec"), names)
     assert names["fit"].mass_outside < 0.05
     assert capsys.readouterr().out
+
+
+def test_order_example(root, capsys):
+    exec(compile(blocks(root)[3], "README", "exec"), {})
+    assert capsys.readouterr().out.split() == ["True", "0.186041"]
+
+
+@pytest.mark.full
+def test_spectra_example(root, needs, capsys):
+    needs("torch")
+    needs("matplotlib").use("agg")
+    names = {}
+    exec(compile(blocks(root)[4], "README", "exec"), names)
+    assert float(capsys.readouterr().out) > 0.99
+    assert len(names["recorder"].history().steps) == 41
+
+
+def test_routing_example(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks(root)[5], "README", "exec"), {})
+    promised = re.search(r"decision\.refined\)\s*# (.*)", blocks(root)[5])[1]
+    assert promised in capsys.readouterr().out.splitlines()
+    assert (tmp_path / "router.npz").exists()
