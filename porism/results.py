@@ -86,7 +86,7 @@ class Result:
             If the file is no saved result, holds another class, or comes from a later version.
         """
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 content = {name: stored[name] for name in stored.files}
             header = json.loads(str(content["porism"]))
             version, tree = int(header["format"]), header["tree"]

@@ -1,14 +1,14 @@
 """The command line: a thin layer over library functions.
 
 Exit codes: 0 done, 1 a claim or a step failed, 2 bad input, 70 a defect of ours, 130 interrupted, 141 nobody
-read the output; `certify` adds 3 for undecided.
+read the output; `certify` adds 3 for undecided, `route fit` 3 for refined estimates that do harm.
 """
 
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,8 +16,8 @@ from porism.errors import MissingExtraError
 
 __all__ = ["app", "main"]
 
-VERBS = ("claims", "reproduce", "certify", "scan", "bench", "notebooks")
-"""Modules of this package whose `__all__` names their verbs, in the order the help shows them."""
+VERBS = ("claims", "reproduce", "certify", "scan", "route", "bench", "notebooks")
+"""Modules of this package whose `__all__` names their verbs, or a group of them, in the order of the help."""
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"max_content_width": 110}
@@ -50,7 +50,10 @@ def _porism(
 for _module in VERBS:
     _found = importlib.import_module(f"porism.cli.{_module}")
     for _verb in _found.__all__:
-        app.command(_verb)(getattr(_found, _verb))
+        if isinstance(_entry := getattr(_found, _verb), typer.Typer):
+            app.add_typer(_entry, name=_verb)
+        else:
+            app.command(_verb)(_entry)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,10 +97,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             message = f"not enough memory: {error}" if message else "not enough memory"
         elif not isinstance(error, (ValueError, TypeError, OSError, MissingExtraError)):
             message, code = f"{name}: {message} (set PORISM_DEBUG=1 for the traceback)", 70
-        verbs = {command.name for command in app.registered_commands}
-        verb = f" {words[0]}" if words and words[0] in verbs else ""
-        print(f"porism{verb}: {' '.join(message.split()) or name}", file=sys.stderr)
+        print(f"{_program(words)}: {' '.join(message.split()) or name}", file=sys.stderr)
         return code
+
+
+def _program(words: Sequence[str]) -> str:
+    """The words that name the verb, such as `porism route fit`."""
+    known: Any = typer.main.get_command(app)
+    named = ["porism"]
+    for word in words:
+        known = getattr(known, "commands", {}).get(word)
+        if known is None:
+            break
+        named.append(word)
+    return " ".join(named)
 
 
 def _broken_pipe() -> int:

@@ -70,7 +70,7 @@ def test_texts_name_only_what_exists(root):
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
     targets = set(re.findall(r"^(\w[\w-]*):", (root / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z][\w-]*)", code)) <= targets
-    verbs = {command.name for command in app.registered_commands}
+    verbs = {command.name for command in (*app.registered_commands, *app.registered_groups)}
     assert set(re.findall(r"(?:^|[`\s])porism ([a-z]\w*)", code)) <= verbs
     assert {"setup", "reproduce", "test", "lint", "types", "notebooks", "bench"} <= targets
 

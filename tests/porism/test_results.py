@@ -87,6 +87,11 @@ def test_bad_files(tmp_path):
     OUTER.inner.save(file)
     with pytest.raises(ValueError, match="holds a Inner, not a Outer"):
         Outer.load(file)
+    whole = file.read_bytes()
+    for size in range(0, len(whole), 37):  # as an interrupted copy leaves it
+        file.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="is not a saved porism result"):
+            Outer.load(file)
     file.write_bytes(b"no archive")
     with pytest.raises(ValueError, match="is not a saved porism result"):
         Outer.load(file)

@@ -282,7 +282,9 @@ def fit_router(
     one_of("dependence", dependence, ("joint", "independent"))
     y, known = _scores(scores, mask, returns)
     n, K = y.shape
-    integer("folds", folds, low=2, high=max(n, 2))
+    if n < 2:
+        raise ValueError(f"scores must have at least 2 rows, got {n}; a router is fitted to many queries")
+    integer("folds", folds, low=2, high=n)
     if nu_bins is not None:
         integer("nu_bins", nu_bins, low=1)
     labels = tuple(f"specialist {k}" for k in range(K)) if names is None else tuple(map(str, names))

@@ -137,7 +137,7 @@ class CalibrationReport(Result):
         str
             One line a rule, then the flags.
         """
-        width = max(len(row.rule) for row in self.chosen)
+        width = max((len(row.rule) for row in self.chosen), default=0)
         lines = [
             f"{row.rule:{width}}  predicted {row.predicted:.4f}  realised {row.realised:.4f}"
             + (f"  over cheap {row.gain:+.4f} (se {row.gain_se:.4f})" if row.rule != "cheap" else "")

@@ -1,0 +1,245 @@
+"""What the verbs of `porism route` read and write: routers, matrices, numbers of options, pictures."""
+
+import contextlib
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from porism._show import plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from porism.sims.pandora import ScoreMatrix
+    from porism.theory.pandora import FittedRouter
+
+    Floats = NDArray[np.float64]
+
+SWEPT = ("m", "nu", "c", "mu", "s-other", "omega")
+"""Parameters of `porism route bidder`, in the order of `bidder_statics`."""
+
+
+def load(path: Path) -> "FittedRouter":
+    from porism.theory.pandora import FittedRouter
+
+    with path.open("rb") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise ValueError(
+                f"{path.name} is no saved router, or is cut off; write one with `porism route fit`"
+            )
+    try:
+        fitted = FittedRouter.load(path)
+        K, n = len(fitted.names), len(fitted.m_hat)
+        shapes = {"m_hat": (n, K), "q_hat": (n, K), "nu": (K,), "A": (K, K), "B": (K, K)}
+        whole = all(getattr(fitted, name).shape == shape for name, shape in shapes.items())
+        whole = whole and fitted.report.names == fitted.names
+    except (KeyError, TypeError, AttributeError):  # parts are missing, or are something else
+        whole = False
+    if not whole:
+        raise ValueError(f"{path.name} is a damaged router; write it again with `porism route fit`")
+    return fitted
+
+
+def matrix(path: Path, features: Path | None) -> "tuple[ScoreMatrix, dict[str, Any]]":
+    """Scores, and the arrays cheap and refined where an npz holds them."""
+    import dataclasses
+
+    import numpy as np
+
+    from porism.sims.pandora import read_csv, read_scores
+
+    matrix = read_scores(path)
+    if features is not None:
+        held = read_csv(features)
+        if not held.known.all():
+            raise ValueError(f"{features.name} must have a number in every cell of its columns of numbers")
+        if len(held.scores) != len(matrix.scores):
+            raise ValueError(
+                f"{features.name} must have a row for each of the {len(matrix.scores)} queries "
+                f"of {path.name}, got {len(held.scores)}"
+            )
+        matrix = dataclasses.replace(matrix, features=held.scores)
+    given: dict[str, Any] = {}
+    if path.suffix.lower() == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                given = {name: stored[name] for name in ("cheap", "refined") if name in stored.files}
+        except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError):
+            raise ValueError(
+                f"{path.name}: the array cheap or refined is damaged, or holds objects"
+            ) from None
+    for name, array in given.items():
+        if array.shape != matrix.scores.shape:
+            raise ValueError(
+                f"{path.name}: {name} of shape {array.shape} does not fit scores of shape "
+                f"{matrix.scores.shape}"
+            )
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise ValueError(f"{path.name}: {name} must hold finite numbers")
+    return matrix, {name: np.asarray(array, np.float64) for name, array in given.items()}
+
+
+def groups(matrix: "ScoreMatrix", path: Path, column: str | None) -> Any:
+    import numpy as np
+
+    if column is None or column == "none":
+        return matrix.groups if column is None else None
+    held = {
+        "groups": matrix.groups,
+        "prompt_sha1": matrix.groups,
+        "subset": matrix.subset,
+        "category": matrix.subset,
+    }
+    if path.suffix.lower() != ".npz":
+        from porism.sims.pandora._csv import csv_columns, parquet_columns
+
+        read = parquet_columns if path.suffix.lower() == ".parquet" else csv_columns
+        held = {name: np.array(cells, str) for name, cells in read(path, path.name).items()}
+    if held.get(column) is None:
+        has = ", ".join(name for name, value in held.items() if value is not None) or "none"
+        raise ValueError(f"--groups: {path.name} has no column {column!r}; it has {has[:200]}")
+    return held[column]
+
+
+def aligned(matrix: "ScoreMatrix", fitted: "FittedRouter", name: str) -> "ScoreMatrix":
+    """The matrix with its specialists in the order of the fit."""
+    if len(matrix.models) != len(fitted.names):
+        raise ValueError(
+            f"{name} has scores of shape {matrix.scores.shape}, the router knows {len(fitted.names)} "
+            f"specialists: {', '.join(fitted.names[:8])}"
+        )
+    if set(matrix.models) != set(fitted.names):
+        strange = next(model for model in matrix.models if model not in fitted.names)
+        raise ValueError(
+            f"{name} has scores of {strange!r}, which the router does not know; it knows "
+            f"{', '.join(fitted.names[:8])}"
+        )
+    return matrix.columns(fitted.names)
+
+
+def estimates(
+    fitted: "FittedRouter", matrix: "ScoreMatrix", given: dict[str, Any], name: str
+) -> "tuple[Floats, Floats, str]":
+    from porism.cli._judge import own
+
+    if own(fitted, matrix):
+        return fitted.m_hat, fitted.q_hat, "out of fold"
+    m = cheap(fitted, matrix, given, name)
+    if "refined" in given:
+        return m, given["refined"], "given"
+    if fitted.refined_model is None or matrix.features is None:
+        missing = "features" if fitted.refined_model is not None else "array refined"
+        raise ValueError(
+            f"{name} is not the data of the fit, and has no {missing} to take refined estimates from"
+        )
+    return m, fitted.refined(matrix.features), "predicted"
+
+
+def cheap(fitted: "FittedRouter", matrix: "ScoreMatrix", given: dict[str, Any], name: str) -> "Floats":
+    if "cheap" in given:
+        return given["cheap"]
+    X = matrix.features if matrix.cheap_features is None else matrix.cheap_features
+    if fitted.cheap_model is None or X is None:
+        missing = "features" if fitted.cheap_model is not None else "array cheap"
+        raise ValueError(
+            f"{name} is not the data of the fit, and has no {missing} to take cheap estimates from"
+        )
+    return fitted.cheap(X if matrix.cheap_features is not None else X[:, : fitted.cheap_model.width])
+
+
+def numbers(name: str, text: str, K: int) -> "Floats":
+    import numpy as np
+
+    try:
+        values = np.array([float(word) for word in text.split(",")])
+    except ValueError:
+        raise ValueError(f"{name} must be a number or {K} numbers with commas, got {text!r}") from None
+    if len(values) not in (1, K):
+        raise ValueError(f"{name} must have 1 number or {K}, one a specialist, got {len(values)}")
+    if np.isnan(values).any() or (name == "--price" and np.isinf(values).any()):
+        raise ValueError(f"{name} must be finite, got {text!r}")
+    return values if len(values) == K else np.repeat(values, K)
+
+
+def money(name: str, text: str, K: int, infinite: bool = False) -> "Floats":
+    import numpy as np
+
+    values = numbers(name, text, K)
+    if values.min() < 0:
+        raise ValueError(f"cost must be >= 0; got min {values.min():g}")
+    if not infinite and np.isinf(values).any():
+        raise ValueError(f"{name} must be finite, got {text!r}")
+    return values
+
+
+def check_lam(lam: float) -> None:
+    if not 0 <= lam < math.inf:
+        raise ValueError(f"lam must be >= 0 and finite, got {lam}")
+
+
+def sweep(text: str) -> "tuple[str, Floats]":
+    import numpy as np
+
+    name, found, span = text.partition("=")
+    if name not in SWEPT:
+        raise ValueError(f"--sweep must name one of {', '.join(SWEPT)}, got {name!r}")
+    if not found:
+        if name != "omega":
+            raise ValueError(f"--sweep {name} needs a range: {name}=LOW:HIGH:COUNT")
+        return name, np.linspace(0.0, 1.0, 11)
+    try:
+        low, high, count = span.split(":")
+        ends, steps = (float(low), float(high)), int(count)
+    except ValueError:
+        raise ValueError(f"--sweep must look like {name}=0:1:11, got {text!r}") from None
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and 1 <= steps <= 10_000):
+        raise ValueError(f"--sweep needs finite ends and 1 to 10000 steps, got {text!r}")
+    return name, np.linspace(*ends, steps)
+
+
+@contextlib.contextmanager
+def doubts(verb: str) -> Iterator[None]:
+    """Show warnings of the library as lines."""
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        yield
+    ours = (str(doubt.message) for doubt in doubts if issubclass(doubt.category, UserWarning))
+    for message in dict.fromkeys(ours):
+        typer.echo(f"porism route {verb}: warning: {message}", err=True)
+
+
+def kind(path: Path | None) -> str:
+    kind = "png" if path is None else path.suffix.lstrip(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name if path else ''!r}")
+    return kind
+
+
+def draw(path: Path, kind: str, draw: Any) -> None:
+    from matplotlib.figure import Figure
+
+    from porism.checks import write_atomic
+    from porism.sims.style import style
+
+    with style():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        draw(figure)
+        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
+
+
+def as_plain(value: Any) -> Any:
+    """Arrays as lists, and what JSON lacks as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): as_plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_plain(item) for item in value]
+    return plain(value)
