@@ -27,7 +27,9 @@ SWEPT = ("m", "nu", "c", "mu", "s-other", "omega")
 
 
 def load(path: Path) -> "FittedRouter":
-    from porism.theory.pandora import FittedRouter
+    """The fit in a file of `porism route fit`, or of `Router.save`, whose costs and counters are left out."""
+    from porism.results import Result
+    from porism.theory.pandora import FittedRouter, Router
 
     with path.open("rb") as stream:
         if not zipfile.is_zipfile(stream):
@@ -35,7 +37,9 @@ def load(path: Path) -> "FittedRouter":
                 f"{path.name} is no saved router, or is cut off; write one with `porism route fit`"
             )
     try:
-        fitted = FittedRouter.load(path)
+        fitted = Result.load(path)
+        if not isinstance(fitted, FittedRouter):
+            fitted = Router.load(path).fitted
         K, n = len(fitted.names), len(fitted.m_hat)
         shapes = {"m_hat": (n, K), "q_hat": (n, K), "nu": (K,), "A": (K, K), "B": (K, K)}
         whole = all(getattr(fitted, name).shape == shape for name, shape in shapes.items())

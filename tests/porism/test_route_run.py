@@ -87,6 +87,15 @@ def test_run_decides_as_the_router(call, data, monkeypatch):
     assert 0 < sum(counts["refined"].values()) < 51 * K
 
 
+def test_a_saved_router_serves_as_its_fit(call, arrays):
+    Router(arrays, 0.01).save("saved.npz")
+    arrays.report.save("report.npz")
+    assert call("certify", "saved.npz", "--json") == call("certify", "b.npz", "--json")
+    code, _, err = call("certify", "report.npz")
+    assert code == 2
+    assert "holds a CalibrationReport" in err
+
+
 def test_the_dialogue_ends_where_the_router_ends(call, arrays, monkeypatch):
     router = Router(arrays, 0.02)
     for m, q in zip(CHEAP[:12], REFINED[:12], strict=True):

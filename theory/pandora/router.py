@@ -128,6 +128,17 @@ class Router:
         self.lam = lam
 
     @property
+    def fitted(self) -> FittedRouter:
+        """The fit it routes by.
+
+        Returns
+        -------
+        FittedRouter
+            As given.
+        """
+        return self._fitted
+
+    @property
     def lam(self) -> float:
         """Value of a unit of money; set it, or let a budget steer it.
 
