@@ -32,9 +32,7 @@ def market_figure(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     omega = np.linspace(0, 1.2, 121 if big else 13)
     drawn = (0.0, 0.3, 0.5, 0.8, 1.1) if big else (0.5,)
     seed, n = int(rng.integers(2**31)), 200_000 if big else 4000
-    spots = {
-        price: [market(n, 1, w, seed=seed).change(price) for w in drawn] for price in ("raw", "shrunk")
-    }
+    spots = {price: [market(n, 1, w, seed=seed).change(price) for w in drawn] for price in ("raw", "shrunk")}
     distance = np.linspace(0, 2.5, 81 if big else 11)
     noise = np.linspace(0, 1.5, 76 if big else 9)
     signs = bidder_sign_map(distance, noise)

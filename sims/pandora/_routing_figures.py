@@ -15,7 +15,7 @@ from porism.sims.pandora.figure_data import (
 from porism.sims.pandora.simulators import binary_irt
 from porism.sims.pandora.sweeps import budget_run
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, RED, SKY
-from porism.theory.pandora import fit_router
+from porism.theory.pandora import CalibrationReport, fit_router
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,10 @@ RULES = ("kg_joint", "kg_sigma", "kg", "threshold refined", "threshold all", "ra
 
 
 def curves(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
-    """Quality by refinements on matrices of twelve classifiers: most of the gain for few, if updated jointly."""
+    """Quality by refinements, twelve classifiers: most of the gain for few, if updated jointly."""
     big = is_paper(scale)
-    chosen = {"digits": "10 classes", "breast_cancer": "2 classes"} if big else {"digits": "10 classes"}
+    kinds = {"digits": "10 classes", "breast_cancer": "2 classes"}
+    chosen = kinds if big else {"breast_cancer": "2 classes"}
     with canvas(ax, (11.0, 5.6)) as ax:
         axes = panels(ax, 1, 2) if big else [ax]
         for place, (dataset, kind) in zip(axes, chosen.items(), strict=True):
@@ -98,28 +99,34 @@ def optimism(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         bars.bar(at - 0.2, promised, 0.38, color=SKY, hatch="//", edgecolor="white", label="promised")
         bars.bar(at + 0.2, delivered, 0.38, color=BLUE, label="delivered")
         spread = max(promised) - min(delivered)
-        for row, place in zip(report.chosen, at, strict=True):
+        for place, row in enumerate(report.chosen):
             if row.rule != "cheap":
-                bars.text(
-                    place, max(row.predicted, row.realised) + 0.04 * spread,
-                    f"{row.gain:+.4f}\nse {row.gain_se:.4f}".replace("-", "−"), ha="center", va="bottom", fontsize=9.5,
-                )  # fmt: skip
+                word = f"{row.gain:+.4f}\nse {row.gain_se:.4f}".replace("-", "−")
+                top = max(row.predicted, row.realised) + 0.04 * spread
+                bars.text(place, top, word, ha="center", va="bottom", fontsize=9.5)
         bars.set_xticks(at, [row.rule.replace(", ", ",\n") for row in report.chosen])
         bars.grid(visible=False, axis="x")
         low, high = report.slope.min(), report.slope.max()
         bars.set(
             ylim=(min(delivered) - 0.5 * spread, max(promised) + 0.45 * spread),
+            xlabel="rule that chooses",
             ylabel="share of right answers (axis starts above 0)",
             title=f"right or wrong answers; slopes {low:.2f} to {high:.2f}",
         )
-        legend(bars, 2, below=0.15)
+        legend(bars, 2)
     return ax
 
 
-def hard_answers(n: int, seed: int) -> "fit_router":
+def hard_answers(n: int, seed: int) -> CalibrationReport:
     """Report on answers whose difficulty is shared and seen with unequal precision."""
     world = binary_irt(
-        n, 6, ability=np.linspace(-1, 1, 6), known=0.2, difficulty=3.0, tau=np.geomspace(0.3, 10, 6), seed=seed
+        n,
+        6,
+        ability=np.linspace(-1, 1, 6),
+        known=0.2,
+        difficulty=3.0,
+        tau=np.geomspace(0.3, 10, 6),
+        seed=seed,
     )
     return fit_router(world.scores, world.m, world.refined).report
 
@@ -128,11 +135,13 @@ def budget(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Keeping to a budget: why the value of money is searched on a grid, and how the router tracks it."""
     big, rng = is_paper(scale), generator(rng)
     lams = np.geomspace(0.3, 6.0, 120 if big else 12)
-    matrix, fitted = classifier_fit()
+    matrix, fitted = classifier_fit("digits" if big else "breast_cancer")
     budgets = np.array([0.08, 0.2, 0.05])
     seed, limit = int(rng.integers(2**31)), None if big else 90
     runs = {
-        name: budget_run(matrix, fitted, budgets.tolist(), costs=0.04, calibrate=start, limit=limit, seed=seed)
+        name: budget_run(
+            matrix, fitted, budgets.tolist(), costs=0.04, calibrate=start, limit=limit, seed=seed
+        )
         for name, start in (("calibrated at each step", True), ("steered only", False))
     }
     looks = ((GREEN, "-"), (ORANGE, "--"))
@@ -169,8 +178,15 @@ def budget(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         top = 1.25 * max(float(budgets.max()), 0.01)
         for part, word in zip(parts, words, strict=True):
             spend.text(part.mean(), 1.04 * top, word, ha="center", fontsize=9)
-        spend.set(ylim=(0, 1.15 * top), xlabel="query", ylabel="money a query", title="spend, with its mean ± se")
+        spend.set(
+            ylim=(0, 1.15 * top), xlabel="query", ylabel="money a query", title="spend, with its mean ± se"
+        )
         legend(spend, 1)
-        rate.set(ylim=(0, None), xlabel="query", ylabel="value of money λ", title="the value of money that steers it")
+        rate.set(
+            ylim=(0, None),
+            xlabel="query",
+            ylabel="value of money λ",
+            title="the value of money that steers it",
+        )
         legend(rate, 1)
     return ax
