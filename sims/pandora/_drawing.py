@@ -1,7 +1,6 @@
 """What the figures of the pandora module share: axes, panels, legends, and the looks of policies."""
 
-from porism.sims.drawing import GUIDE, canvas, is_paper, legend
-from porism.sims.pattern._drawing import LOOKS, Rng, panels
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 __all__ = ["GUIDE", "LOOKS", "POLICY_LOOKS", "Rng", "canvas", "is_paper", "legend", "panels"]

@@ -71,7 +71,7 @@ def descent(scale: str, rng: np.random.Generator, broken: bool = False) -> Evide
     control="starts from which the first mode is absent",
 )
 def best_approximation(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
-    sizes, small = (0.01, 0.5, 3.0), 0.1 if scale == "smoke" else 0.01
+    sizes, small = (0.01, 0.5, 3.0), 0.1 if scale == "smoke" or broken else 0.01
     cases, each = [*((size, small) for size in sizes), (0.5, 0.3)], 12 if scale == "paper" else 1
     end = 25.0 if scale == "smoke" else 40.0
     if broken:  # near a saddle the default method takes tiny steps

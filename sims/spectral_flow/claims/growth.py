@@ -164,7 +164,7 @@ def drift(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidenc
     control="smoothing 0.3, not small, with the same tolerances",
 )
 def equal_growth(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
-    small, seeds = (3e-3, 1) if scale == "smoke" else (1e-3, 3)
+    small, seeds = (3e-3, 1) if scale == "smoke" else (1e-3, 2)
     t = np.linspace(0.1, 0.8, 15)
     deviation, evenness, off, spare, ordered, total = 0.0, 1.0, 0.0, 0.0, True, 0
     for _ in range(seeds):
