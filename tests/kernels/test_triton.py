@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 LEAST = {
     "coalition": (60, 16),
     "lap": (60, 14),
+    "moments": (80, 30),
     "pattern_cost": (150, 44),
     "polar": (200, 80),
     "voi": (100, 35),
