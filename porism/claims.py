@@ -4,7 +4,7 @@ import dataclasses
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Evidence:
     tolerance: float
     tolerance_origin: str
     trials: int = 1
-    numbers: dict[str, float | int | str] = dataclasses.field(default_factory=dict)
+    numbers: Mapping[str, float | int | str] = dataclasses.field(default_factory=dict)
     quantity: str = ""
 
     def to_dict(self) -> dict[str, Any]:

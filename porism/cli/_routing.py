@@ -37,7 +37,7 @@ def load(path: Path) -> "FittedRouter":
                 f"{path.name} is no saved router, or is cut off; write one with `porism route fit`"
             )
     try:
-        fitted = Result.load(path)
+        fitted: Any = Result.load(path)
         if not isinstance(fitted, FittedRouter):
             fitted = Router.load(path).fitted
         K, n = len(fitted.names), len(fitted.m_hat)

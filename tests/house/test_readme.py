@@ -57,3 +57,16 @@ def test_routing_example(root, tmp_path, monkeypatch, capsys):
     promised = re.search(r"decision\.refined\)\s*# (.*)", blocks(root)[5])[1]
     assert promised in capsys.readouterr().out.splitlines()
     assert (tmp_path / "router.npz").exists()
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::FutureWarning:transformers")
+def test_alignment_example(root, needs, capsys):
+    needs("transformers"), needs("peft")
+    names = {}
+    exec(compile(blocks(root)[6], "README", "exec"), names)
+    assert capsys.readouterr().out.count("signal_not_detected") >= 4
+    factors = [p for name, p in names["model"].named_parameters() if "lora_A" in name]
+    assert len(factors) == 4
+    for factor in factors:
+        assert (factor @ factor.T - names["torch"].eye(4)).abs().max() < 1e-5
