@@ -16,6 +16,8 @@ LEAST = {
     "moments": (80, 30),
     "pattern_cost": (150, 44),
     "polar": (200, 80),
+    "position_gram": (55, 25),
+    "subset_attention": (105, 45),
     "voi": (100, 35),
 }
 """Tests that must have run, interpreted and compiled."""
