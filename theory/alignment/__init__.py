@@ -8,17 +8,19 @@ from porism.theory.alignment.bounds import SubspaceBounds, WedinBound, davis_kah
 from porism.theory.alignment.coefficient import AlignmentResult, alignment_coefficient
 from porism.theory.alignment.first_step import (
     FirstStep,
-    adapted_variance,
     first_step,
-    frozen_a_risk,
     haar_moments,
     head_gradient,
+    random_energy,
+    token_energy,
+)
+from porism.theory.alignment.gains import (
+    adapted_variance,
+    frozen_a_risk,
     head_start,
     linear_drop,
     predicted_accuracy,
     predicted_accuracy_gain,
-    random_energy,
-    token_energy,
 )
 from porism.theory.alignment.spiked import (
     bbp_threshold,

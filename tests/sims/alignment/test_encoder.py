@@ -73,7 +73,8 @@ def test_topics_train_and_test_on_different_halves():
 
 def test_features_against_a_plain_forward_pass(world):
     _, model, worlds = world
-    torch = pytest.importorskip("torch")
+    import torch
+
     (data, _), _, found, _ = worlds["token"]
     x, position = torch.from_numpy(data.x), torch.from_numpy(data.position)
     with torch.no_grad():
@@ -131,7 +132,8 @@ def test_starts(world):
 
 def test_training_leaves_the_encoder_alone(world):
     lora, model, worlds = world
-    torch = pytest.importorskip("torch")
+    import torch
+
     data, head, found, seed = worlds["token"]
     layers = {name: layer for name, layer in model.named_linears().items() if name[-1] in "qv"}
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -153,7 +155,8 @@ def test_training_leaves_the_encoder_alone(world):
 
 def test_gradients_by_finite_differences(world):
     lora, model, worlds = world
-    torch = pytest.importorskip("torch")
+    import torch
+
     (data, _), head, _, _ = worlds["topic"]
     found = lora.gradients(model, head, data)
     last = [found[f"blocks.1.{part}"][1] for part in ("q", "o", "up", "down")]
