@@ -28,7 +28,7 @@ LORA_OPTIMIZERS = ("muon", "adamw", "sgd", "spectral_muon")
 """Names of optimisers: three of torch, and :class:`porism.kernels.polar.SpectralMuon`."""
 
 LEARNING_RATES = {"muon": 0.01, "adamw": 2e-3, "sgd": 10.0, "spectral_muon": 0.01}
-"""Step sizes where none is given: set by looking at the losses of one seed, so that they lie close together."""
+"""Step sizes where none is given: set by the losses of one seed, so that these lie close together."""
 
 SYMBOLS = 32
 PRETRAINING, FRESH = 1000, 2000

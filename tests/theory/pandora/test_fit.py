@@ -223,7 +223,10 @@ def test_report_shows_itself(tmp_path, needs):
         ({"returns": "binary"}, r"returns='binary' needs scores in \[0, 1\]"),
         ({"returns": "poisson"}, "returns"),
         ({"folds": 1}, "folds"),
-        ({"scores": np.zeros((1, 4)), "cheap": np.zeros((1, 4)), "refined": np.zeros((1, 4))}, "at least 2 rows"),
+        (
+            {"scores": np.zeros((1, 4)), "cheap": np.zeros((1, 4)), "refined": np.zeros((1, 4))},
+            "at least 2 rows",
+        ),
         ({"groups": np.zeros(200)}, "at least as many labels"),
         ({"groups": np.zeros(3)}, "one label for each"),
         ({"mask": np.ones((2, 2), bool)}, "mask must be a bool array"),
