@@ -1,6 +1,6 @@
 """Modules, pivots and starts: where gradients live, what a rotation does, and what a start is worth."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def modules(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             for i, rule in enumerate(energy.rules):
                 color, marker, name = RULE_LOOKS[rule]
                 mean = energy.captured[:, i].mean(axis=1)
-                look = {"linestyle": "none", "markersize": 6, "label": f"captured by {name}"}
+                look: dict[str, Any] = {"linestyle": "none", "markersize": 6, "label": f"captured by {name}"}
                 place.plot(mean, rows + OFFSETS[rule], marker, color=color, **look)
             place.plot(
                 energy.random, rows, "|", color="black", markersize=13, label="captured at random, r/d"

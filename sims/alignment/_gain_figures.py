@@ -1,6 +1,6 @@
 """What a principal start gains: what foretells it, and where it is anything."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def regime(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         shapes = (found["shape 6"], BLUE, "o"), (found["shape 3"], RED, "D")
         for sweep, color, marker in shapes:
             name, wide = f"ℓ = {sweep.ell[0]:g}", sweep.d == 768
-            look = {"linestyle": "-", "label": name}
+            look: dict[str, Any] = {"linestyle": "-", "label": name}
             bars(
                 share, sweep.gamma[wide], sweep.captured[wide], sweep.captured_se[wide], color, marker, **look
             )
@@ -135,7 +135,7 @@ def regime(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 def _lines(ax: "Axes", sweep: "RegimeSweep", against: str, color: str) -> None:
     x = getattr(sweep, against)
     for j, dash, fill, marker in ((0, ":", "none", "o"), (1, "--", "none", "s"), (2, "-", "full", "D")):
-        look = {"linestyle": dash, "fillstyle": fill, "label": _step(sweep, j)}
+        look: dict[str, Any] = {"linestyle": dash, "fillstyle": fill, "label": _step(sweep, j)}
         bars(ax, x, sweep.gain[:, j], sweep.gain_se[:, j], color, marker, **look)
     ax.set(xscale="log")
     ax.set_xticks(x, [f"{value:.2g}" for value in x])

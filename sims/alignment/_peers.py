@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import tempfile
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,13 +75,19 @@ def bert(seed: int = 0) -> Any:
     import torch
     import transformers
 
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = transformers.BertConfig(
-        vocab_size=60, num_labels=3, pad_token_id=0, attn_implementation="eager", **sizes
-    )
+    sizes: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_labels": 3,
+        "attn_implementation": "eager",
+    }
+    config = transformers.BertConfig(vocab_size=60, pad_token_id=0, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return transformers.BertForSequenceClassification(config).eval()
+        model: Any = transformers.BertForSequenceClassification(config)
+        return model.eval()
 
 
 def lora(base: Any, r: int, **options: Any) -> Any:
@@ -88,8 +95,12 @@ def lora(base: Any, r: int, **options: Any) -> Any:
     import peft
     import torch
 
+    if options.get("init_lora_weights") == "eva":
+        options["eva_config"] = peft.EvaConfig()
     config = peft.LoraConfig(r=r, target_modules=["query", "value"], **options)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # on memory
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that is going
         torch.manual_seed(1)
         return peft.get_peft_model(base, config).eval()
 
@@ -130,7 +141,8 @@ def reloaded(model: Any) -> Any:
     """The adapter saved by peft and loaded by peft onto a fresh base."""
     import peft
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
         model.save_pretrained(folder)
         return peft.PeftModel.from_pretrained(bert(), folder).eval()
 
@@ -140,8 +152,8 @@ def peft_basis(x: Floats, r: int, batch: int) -> Floats:
     import torch
     from peft.utils.incremental_pca import IncrementalPCA
 
-    pca = IncrementalPCA(n_components=r, copy=True, lowrank=True, lowrank_seed=42)
-    rows = torch.from_numpy(x).float()
+    pca: Any = IncrementalPCA(n_components=r, copy=True, lowrank=True, lowrank_seed=42)
+    rows: Any = torch.from_numpy(x).float()
     for part in rows.split(batch):
         pca.partial_fit(part)
     return orthonormal(pca.components_.double().numpy())
@@ -163,7 +175,7 @@ def eva_rows(model: Any, given: list[dict[str, Any]]) -> dict[str, Any]:
     from peft.tuners.lora import eva
 
     with contextlib.redirect_stdout(io.StringIO()):
-        return eva.get_eva_state_dict(model, given, show_progress_bar=False)  # type: ignore[no-any-return]
+        return eva.get_eva_state_dict(model, given, show_progress_bar=False)
 
 
 def labels_matter(size: int, length: int, r: int = 4) -> tuple[float, float | str]:
