@@ -95,12 +95,14 @@ def test_public_names(name):
 
 
 @pytest.mark.parametrize("name", [*MODULES, "porism.cli"])
-def test_examples_run(name, monkeypatch, tmp_path, capsys):
+def test_examples_run(name, monkeypatch, tmp_path, capsys, needs):
     monkeypatch.chdir(tmp_path)
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     text = []
     for test in finder.find(importlib.import_module(name)):
+        for extra in re.findall(r"^\s*>>> import (\w+)$", test.docstring, re.MULTILINE):
+            needs(extra)
         runner.run(test, out=text.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(text)
 

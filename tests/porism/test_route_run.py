@@ -239,7 +239,10 @@ def test_answers_come_before_the_next_line_is_sent(data, tmp_path):
 
 
 def test_an_interrupt_is_quiet(data, tmp_path):
-    with service("r.npz", "--cost", "0.01", cwd=tmp_path) as program:
+    def restore():  # a job that runs in the background hands on that interrupts are ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with service("r.npz", "--cost", "0.01", cwd=tmp_path, preexec_fn=restore) as program:
         program.stdin.write(b'{"cheap": [1, 2, 3]}\n')
         program.stdin.flush()
         assert program.stdout.readline()
