@@ -6,6 +6,9 @@ BIN := .venv/bin
 LIGHT := .venv-light/bin
 SOURCES := porism theory sims kernels
 
+# matrices here are small: more threads only wait for each other, and the more so on a busy machine
+export OMP_NUM_THREADS ?= 1
+
 .PHONY: setup reproduce test test-light test-full lint types notebooks bench clean
 
 setup: .venv/done
