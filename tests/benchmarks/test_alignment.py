@@ -76,10 +76,16 @@ def test_first_step_of_all_blocks(row):
 
 @on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
 def test_error_of_rho(row):
-    """Without a detected signal the estimate is mostly noise, and says so; on all tasks found .48 and .44."""
+    """Where a signal is detected: a condition that was added after the bar had failed on all tasks."""
     assert row["detected"] > 72
     assert row["error_ratio"] <= 0.4
-    assert row["error_ratio_all"] <= 0.6
+
+
+@pytest.mark.xfail(strict=True, reason="without a detected signal the estimate is mostly noise")
+@on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
+def test_error_of_rho_on_all_tasks(row):
+    """Found .48 and .44."""
+    assert row["error_ratio_all"] <= 0.4
 
 
 @on("downstream, topic", "downstream, token")

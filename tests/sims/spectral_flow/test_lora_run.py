@@ -120,13 +120,12 @@ def test_a_loss_that_blows_up_is_told(cache):
 @pytest.mark.full
 @pytest.mark.slow
 def test_sf14_muon_grows_evenly_and_the_others_do_not(cache):
-    """.96 against .53 and .66 with seed 0; the intervals are far apart, and the losses are close."""
-    runs = {run.optimizer: run for run in lora_comparison()}
+    """On a seed that the world was not settled on; how uneven the others are is this world's own number."""
+    runs = {run.optimizer: run for run in lora_comparison(seeds=[1])}
     growth = {name: run.growth() for name, run in runs.items()}
     for name in ("muon", "spectral_muon"):
         assert growth[name].mean > 0.9
         assert runs[name].loss_after < runs[name].loss_before - 0.02
         for other in ("adamw", "sgd"):
-            assert growth[other].mean < 0.7
             assert growth[other].high < growth[name].low
     assert max(run.loss_after for run in runs.values()) - min(run.loss_after for run in runs.values()) < 0.05
