@@ -23,20 +23,6 @@ KINDS = (
 )
 
 
-@pytest.fixture
-def small(tmp_path_factory, monkeypatch):
-    """One thread, and a cache of its own for pretrained weights."""
-    monkeypatch.setenv("PORISM_CACHE", str(tmp_path_factory.getbasetemp() / "claims"))
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_the_ledger_is_complete():
     assert {id.rstrip("b") for id in LEDGER} == {f"DK-{k}" for k in range(1, 26)}
     assert {id: claim.kind for id, claim in LEDGER.items()} == dict.fromkeys(LEDGER, "theorem") | KINDS

@@ -21,20 +21,6 @@ KINDS = dict.fromkeys(
 ) | dict.fromkeys(["SF-6b", "SF-12b"], "refuted")
 
 
-@pytest.fixture
-def small(tmp_path_factory, monkeypatch):
-    """One thread, and a cache of its own for pretrained weights."""
-    monkeypatch.setenv("PORISM_CACHE", str(tmp_path_factory.getbasetemp() / "claims"))
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_the_ledger_is_complete():
     assert {id.rstrip("bcd") for id in LEDGER} == {f"SF-{k}" for k in range(1, 15)}
     assert {id: claim.kind for id, claim in LEDGER.items()} == dict.fromkeys(LEDGER, "theorem") | KINDS
