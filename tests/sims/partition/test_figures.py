@@ -1,9 +1,8 @@
 """Figures show what the data functions return, and the data functions what the theory says."""
 
-import inspect
-
 import numpy as np
 import pytest
+from helpers import curves
 
 from porism.sims.partition import block_game, random_game, sample_table
 from porism.sims.partition._drawing import KINDS, squash
@@ -14,7 +13,6 @@ from porism.sims.partition.figure_data import (
     robust_fractions,
     robust_k_fractions,
 )
-from porism.sims.partition.figures import FIGURES
 from porism.sims.partition.level_data import level_differences, sampled_differences, verdict_bounds
 from porism.theory.partition import (
     BoundaryTieError,
@@ -25,66 +23,11 @@ from porism.theory.partition import (
     semivalues,
 )
 
-REAL = ("F2", "F6")
-NAMES = [pytest.param(name, marks=pytest.mark.full if name in REAL else ()) for name in FIGURES]
 SHAPLEY, BANZHAF = Semivalue.shapley(), Semivalue.banzhaf()
-
-
-@pytest.fixture
-def draw(needs):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, seed=0, ax=None):
-        if name in REAL:
-            needs("sklearn")
-        ax = FIGURES[name]("smoke", np.random.default_rng(seed), ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
-
-
-def curves(ax):
-    """Labelled lines by label."""
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
 
 
 def numbers(ax):
     return [np.array(line.get_xydata()) for line in ax.lines]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-    from matplotlib import pyplot
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name)
-    assert dict(matplotlib.rcParams) == before
-    assert ax.get_xlabel()
-    assert ax.get_title(loc="left")
-    caption = inspect.getdoc(FIGURES[name]).splitlines()[0]
-    assert caption.endswith(".")
-    legend = ax.get_legend()
-    if legend:
-        assert legend.get_window_extent().y1 <= ax.xaxis.label.get_window_extent().y0 < ax.bbox.y0
-        assert legend.get_window_extent().x0 >= 0
-        assert legend.get_window_extent().x1 <= ax.figure.bbox.x1
-    given = pyplot.subplots(2, 1)[1][0]
-    assert draw(name, ax=given) is given
-    for one, two in zip(numbers(ax), numbers(given), strict=True):
-        np.testing.assert_array_equal(one, two)
-    with pytest.raises(ValueError, match="scale must be one of"):
-        FIGURES[name]("poster", 0)
-
-
-def test_the_set_is_complete():
-    assert list(FIGURES) == [f"F{number}" for number in range(1, 9)]
 
 
 def test_robust_fractions_count_certificates(draw):

