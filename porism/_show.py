@@ -18,6 +18,8 @@ def plain(value: Any) -> Any:
     """Turn NumPy scalars into Python numbers, and what JSON lacks (infinity, NaN) into strings."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 

@@ -1,4 +1,4 @@
-"""Reading figures."""
+"""Reading figures and pages."""
 
 
 def curves(ax):
@@ -10,3 +10,8 @@ def panel(ax, title):
     """The one panel beside ax whose title holds these words."""
     (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
     return found
+
+
+def console_errors(driver):
+    """What a page complained of."""
+    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]

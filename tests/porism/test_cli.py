@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from porism.cli import app, main
@@ -83,12 +84,31 @@ def test_check_exits_1_when_a_claim_fails(call, fake):
     assert "3 of 4 claims" in out
 
 
-def test_bench(call):
-    code, out, _ = call("bench", "fake")
+def test_bench(call, tmp_path):
+    code, out, _ = call("bench", "fake", "--out", str(tmp_path / "bench.json"))
     assert code == 0
-    assert out.splitlines()[1].split() == ["sum", "builtin", "3", "0.5", "1", "2", "0"]
+    assert out.splitlines()[1].split() == ["sum", "builtin", "3", "0.5", "s", "1", "s", "2", "0"]
     assert out.splitlines()[2].endswith("absent is not installed")
+    rows = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["peer"] for row in rows] == ["builtin", "absent"]
+    assert rows[0]["module"] == "fake"
     assert json.loads(call("bench", "fake", "--json")[1])[0]["ratio"] == 2.0
+
+
+def test_a_task_that_raises_costs_no_other(call, fake):
+    from porism.sims.fake import benchmarks
+
+    def odd():
+        raise RuntimeError("no luck")
+
+    rows = [odd, *benchmarks.BENCHMARKS, lambda: {"task": "bytes", "ours": 1, "theirs": [np.inf]}]
+    benchmarks.BENCHMARKS[:] = rows
+    code, out, _ = call("bench", "fake")
+    assert code == 1
+    assert out.splitlines()[1].split(maxsplit=1) == ["odd", "RuntimeError: no luck"]
+    found = json.loads(call("bench", "fake", "--json")[1])
+    assert found[1]["ratio"] == 2.0
+    assert found[3]["theirs"] == ["inf"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +125,7 @@ def test_bench(call):
         (("check", "--seed", "-1"), "porism check: Invalid value for '--seed'"),
         (("check", "--nope"), "porism check: No such option: --nope"),
         (("bench", "nothing"), "porism bench: MODULE must be one of"),
+        (("bench", "fake", "--out", "nowhere/bench.json"), "porism bench: [Errno 2]"),
         (("reproduce", "nothing"), "porism reproduce: MODULE must be one of"),
         (("reproduce", "fake", "--notebooks", "nowhere"), "porism reproduce: [Errno 2]"),
         (("notebooks", "nowhere"), "porism notebooks: [Errno 2]"),

@@ -79,7 +79,7 @@ class NullResult(Result):
         return len(self.d2_null)
 
     def stars(self) -> str:
-        """Mark the p-value: * up to 0.05, ** up to 0.01, *** up to 0.001.
+        """Mark the p-value: ``*`` up to 0.05, ``**`` up to 0.01, ``***`` up to 0.001.
 
         Returns
         -------

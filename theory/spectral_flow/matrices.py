@@ -35,7 +35,7 @@ def speed_limit(t: ArrayLike, A0: Any, B0: Any, gain: float = 1.0) -> NDArray[np
 
     Returns
     -------
-    ndarray, shape (*t.shape, r)
+    ndarray, shape ``(*t.shape, r)``
         Bound for each singular value, descending; 0 beyond min(m, n, r).
 
     Raises
