@@ -8,7 +8,7 @@ Importing `porism` loads none of them: each is imported on first use.
 import importlib
 from typing import Any
 
-__all__ = ["__version__", "checks", "claims", "errors", "kernels", "results", "sims", "theory"]
+__all__ = ["__version__", "checks", "claims", "diagnose", "errors", "kernels", "results", "sims", "theory"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,6 +16,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("porism")
+    if name == "diagnose":
+        return importlib.import_module("porism.sims.diagnose").diagnose
     if name in __all__:
         return importlib.import_module(f"porism.{name}")
     raise AttributeError(f"module 'porism' has no attribute {name!r}; it has {', '.join(__all__)}")

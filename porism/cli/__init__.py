@@ -16,7 +16,7 @@ from porism.errors import MissingExtraError
 
 __all__ = ["app", "main"]
 
-VERBS = ("claims", "reproduce", "certify", "scan", "route", "bench", "notebooks")
+VERBS = ("claims", "reproduce", "certify", "scan", "diagnose", "route", "bench", "notebooks")
 """Modules of this package whose `__all__` names their verbs, or a group of them, in the order of the help."""
 
 app = typer.Typer(

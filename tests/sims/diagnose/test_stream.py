@@ -1,0 +1,273 @@
+"""One pass, nothing left behind, bounded memory, and what is refused."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from porism.sims.diagnose import ASPECTS, diagnose
+
+pytestmark = pytest.mark.full
+
+QUICK = {"n_null": 9, "rank": 4}
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama"])
+def test_every_batch_runs_once(world, kind):
+    model, runs = world.model(kind), []
+    model.register_forward_hook(lambda *_: runs.append(world.torch.is_grad_enabled()))
+    found = diagnose(model, iter(world.batches()), **QUICK)
+    assert runs == [False] * 3
+    assert found.aspects == ("capacity", "heads", "ranks", "alignment")
+    assert (found.n_samples, found.n_batches, found.n_scanned) == (24, 3, 24)
+    assert found.n_tokens == sum(int(b["attention_mask"].sum()) for b in world.batches())
+    assert found.causal == (kind != "bert")
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_model_is_as_before(world, state, attention, fails):
+    model = world.model("llama", attention).train()
+    model.layers[0].eval()  # modes of parts are their own
+    before = state(model)
+    if fails:
+        batches = [*world.batches(count=1), {"input_ids": world.torch.full((1, 3), 99)}]
+        with pytest.raises((IndexError, ValueError)):
+            diagnose(model, batches, **QUICK)
+    else:
+        diagnose(model, world.batches(), **QUICK)
+    assert state(model) == before
+    assert model.config._attn_implementation == attention
+
+
+def test_seed_decides(world):
+    model, batches = world.model(), world.batches()
+    one, again, other = (diagnose(model, batches, **QUICK, random_state=s) for s in (1, 1, 2))
+    assert one.heads == again.heads
+    assert one.heads != other.heads
+    assert diagnose(model, batches, **QUICK, random_state=None).heads.seed is None
+
+
+def test_tiny_transformer(needs):
+    torch = needs("torch")
+    from porism.sims.tiny_transformer import TinyConfig, TinyTransformer
+
+    model = TinyTransformer(TinyConfig(vocab=20, max_len=16, d=16, layers=2, heads=2))
+    x = torch.arange(60).reshape(5, 12) % 20
+    found = diagnose(model, [x, x.flip(0)], **QUICK)
+    assert found.aspects == ("capacity", "heads", "ranks")
+    assert found.causal
+    assert len(found.heads) == 2 * 2 * 3
+    assert all(block.attend is None for block in model.blocks)
+
+
+def test_heads_are_spread_over_the_batches(world):
+    model, batches = world.model(), world.batches(count=5, size=4, labels=False)
+    seen = []
+    model.encoder.layer[0].register_forward_hook(lambda *_: seen.append(None))
+    found = diagnose(model, batches, aspects="heads", n_null=9, scan_samples=5)
+    alone = [diagnose(model, {k: v[:1] for k, v in b.items()}, aspects="heads", n_null=9) for b in batches]
+    assert found.n_scanned == 5
+    for k, record in enumerate(found.heads):
+        values = [one.heads.records[k].mass_outside for one in alone]
+        assert record.mass_outside == pytest.approx(np.mean(values), abs=1e-5)  # float32 in other batches
+    assert found.notes == ("heads were measured on 5 of 20 sequences", *found.notes[1:])
+    assert diagnose(model, iter(batches), aspects="heads", n_null=9, scan_samples=5).n_scanned == 5
+
+
+def test_labels_from_three_places(world):
+    model, batches = world.model(), world.batches()
+    plain = [{k: v for k, v in b.items() if k != "labels"} for b in batches]
+    y = np.concatenate([b["labels"].numpy() for b in batches])
+    names = np.array(["a", "b", "c"])[y]
+    ours = [
+        diagnose(model, batches, aspects="alignment", rank=4),
+        diagnose(model, plain, labels=y, aspects="alignment", rank=4),
+        diagnose(model, plain, labels=names.tolist(), aspects="alignment", rank=4),
+        diagnose(
+            model,
+            [(p, b["labels"]) for p, b in zip(plain, batches, strict=True)],
+            aspects="alignment",
+            rank=4,
+        ),
+    ]
+    for found in ours[1:]:
+        for a, b in zip(found.alignment, ours[0].alignment, strict=True):
+            np.testing.assert_equal(vars(a.result), vars(b.result))
+    assert [found.classes for found in ours] == [(), (), ("a", "b", "c"), ()]
+
+
+def test_left_out_samples(world):
+    model, batches = world.model(), world.batches()
+    y = np.concatenate([b.pop("labels").numpy() for b in batches])
+    y[[0, 9]] = -100
+    found = diagnose(model, batches, labels=y, aspects=["alignment", "ranks"], rank=4)
+    assert (found.alignment.n_seen, found.alignment.n_dropped, found.n_samples) == (22, 2, 24)
+
+
+def test_without_labels_there_is_a_note(world):
+    found = diagnose(world.model(), world.batches(labels=False), **QUICK)
+    assert found.alignment is None
+    assert "no alignment: there are no labels of one class a sample" in found.notes
+
+
+def test_memory_limit_projects(world):
+    found = diagnose(world.model(), world.batches(), aspects=["capacity", "ranks"], max_bytes=400_000)
+    # 16 bytes, 64 bins and 4 maps a squared dimension: 400000 / 4096 = 9.8 squared
+    assert found.capacity.sketch == 9
+    assert any("projected to 9 dimensions" in note for note in found.capacity.choice.warnings)
+    assert not found.ranks.sketched  # 8 bytes and 3 layers: 129 dimensions would fit
+    small = diagnose(world.model(), world.batches(), aspects="ranks", max_bytes=8 * 3 * 100)
+    assert small.ranks.sketched
+    assert small.ranks.effective_rank.max() <= 10
+
+
+GROWTH = """
+import pathlib, re
+
+import torch
+from transformers import BertConfig, BertModel
+import porism
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+config = BertConfig(vocab_size=50, num_hidden_layers=2, num_attention_heads=2, hidden_size=128,
+                    intermediate_size=128, max_position_embeddings=40)
+model = BertModel(config)
+
+
+def batches(count):
+    for _ in range(count):
+        yield {"input_ids": torch.randint(1, 50, (16, 32)), "labels": torch.randint(0, 3, (16,))}
+
+
+def peak(count, rows):
+    porism.diagnose(
+        model, batches(count), modules=["key", "value"], n_null=9, rank=4, scan_samples=8, max_rows=rows
+    )
+    status = pathlib.Path("/proc/self/status").read_text()  # ru_maxrss would carry on that of the parent
+    return int(re.search(r"VmHWM:\\s+(\\d+)", status)[1])
+
+
+print(peak(8, 512), peak(8, 512), peak(80, 512), peak(80, 10**9))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of a process from /proc")
+def test_memory_does_not_grow_with_the_data():
+    """What the keys of both layers read in 72 more batches takes 2 * 72 * 16 * 32 * 128 * 4 bytes: 38 MB."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-c", GROWTH]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    _, few, many, kept = map(int, done.stdout.split())  # kilobytes
+    assert many - few < 8_000
+    assert kept - many > 20_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aspects": "head"}, "aspects must be one of"),
+        ({"aspects": []}, "aspects must name at least one"),
+        ({"rank": 0}, "rank must be >= 1"),
+        ({"rank": 32}, "rank must be below the 32 features"),
+        ({"eps": 1.5}, r"eps must be in \[0, 1\)"),
+        ({"position": "middle"}, "position must be one of"),
+        ({"n_null": 0}, "n_null must be >= 1"),
+        ({"scan_samples": 0}, "scan_samples must be >= 1"),
+        ({"max_rows": 0}, "max_rows must be >= 1"),
+        ({"min_gain": float("nan")}, "min_gain must be a finite number"),
+        ({"null": "all"}, "null must be one of"),
+        ({"labels": [0, 1]}, "labels must have one entry a sample, got 2"),
+        ({"labels": [0, 1] * 50}, "labels must have one entry a sample, got 100 for 24"),
+        ({"labels": [0] * 24}, "labels must hold at least 2 classes"),
+        ({"labels": "none.txt"}, "labels 'none.txt' is no file"),
+        ({"layers": ["nothing"]}, "layers must name linear maps"),
+        ({"modules": ["nothing"]}, "modules must name modules"),
+        ({"base": "folder"}, "base goes with a folder"),
+    ],
+)
+def test_refused(world, options, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(world.model(), world.batches(), **({"n_null": 9} | options))
+
+
+def test_refused_kinds(world, needs):
+    torch, transformers = needs("torch"), needs("transformers")
+    with pytest.raises(TypeError, match=r"model must be a torch.nn.Module or a folder, got int"):
+        diagnose(3, [])
+    with pytest.raises(ValueError, match="at least one batch, got none"):
+        diagnose(world.model(), [])
+    with pytest.raises(TypeError, match=r"labels must be ints or names, got dtype float64"):
+        diagnose(world.model(), world.batches(), labels=[0.5] * 24)
+    with pytest.raises(ValueError, match="tokenizer must be given"):
+        diagnose(world.model(), ["a sentence"])
+    with pytest.raises(ValueError, match="batch 1 differs"):
+        diagnose(world.model(), [*world.batches(count=1), *world.batches(count=1, labels=False)])
+    broken = world.batches()
+    broken[1]["attention_mask"][2] = 0
+    with pytest.raises(ValueError, match=r"row .* has 0 tokens|row 2 is all padding"):
+        diagnose(world.model(), broken)
+    sizes = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 4, "vocab_size": 20}
+    t5 = transformers.T5Model(transformers.T5Config(**sizes))
+    with pytest.raises(NotImplementedError, match="encoder-decoder models are not supported"):
+        diagnose(t5, [torch.ones(1, 3, dtype=torch.long)])
+
+
+def test_a_class_of_one_is_a_note(world):
+    """The pass has been made: what else it gave is kept."""
+    y = [0] * 23 + [1]
+    found = diagnose(world.model(), world.batches(labels=False), labels=y, **QUICK)
+    assert found.aspects == ("capacity", "heads", "ranks")
+    assert any(note.startswith("no alignment: class 1 has 1 sample") for note in found.notes)
+
+
+OTHERS = {
+    "DistilBertModel": {"n_layers": 2, "n_heads": 4, "dim": 32, "hidden_dim": 48},
+    "ModernBertModel": SIZES
+    | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
+    | {"sep_token_id": 2},
+    "GPTNeoXModel": SIZES,
+    "OPTModel": {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "ffn_dim": 48}
+    | {"word_embed_proj_dim": 32},
+    "Qwen2ForCausalLM": SIZES | {"num_key_value_heads": 2},
+    "T5EncoderModel": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_families(world, state, name):
+    """Fused projections, rows of tokens without a batch axis, biases beside maps, heads on top."""
+    kind = getattr(world.transformers, name)
+    model = kind(kind.config_class(vocab_size=50, **OTHERS[name]))
+    before = state(model)
+    found = diagnose(model, world.batches(first=3), **QUICK)
+    assert state(model) == before
+    assert found.aspects == ("capacity", "heads", "ranks", "alignment")
+    assert len(found.heads) == 2 * 4 * 3
+    assert len(found.ranks.layer) == 3
+    assert found.causal == (name in ("GPTNeoXModel", "OPTModel", "Qwen2ForCausalLM"))
+    assert {row.rule for row in found.alignment} >= {"attention"}
+
+
+def test_unknown_layout(world):
+    """A model without queries, MLPs and maps: what is left, and why not the rest."""
+    sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2}
+    model = world.transformers.MambaModel(world.transformers.MambaConfig(**sizes))
+    batches = world.batches(labels=False)
+    with pytest.raises(ValueError, match="causal cannot be read from"):
+        diagnose(model, batches, **QUICK)
+    found = diagnose(model, batches, causal=True, **QUICK)
+    assert found.aspects == ("ranks",)
+    assert found.notes[0] == "no capacity: no query and no MLP of the model is known; pass layers"
+    assert found.notes[1].startswith("no patterns of heads: no module named ...Attention")
+    with pytest.raises(ValueError, match="modules must be named"):
+        diagnose(model, world.batches(), causal=True, **QUICK)
+
+
+def test_aspects_alone(world):
+    for aspect in ASPECTS[:4]:
+        assert diagnose(world.model(), world.batches(), aspects=aspect, **QUICK).aspects == (aspect,)
