@@ -1,5 +1,6 @@
 """The ledger: what was promised, whether it held, and a control on which the same check must fail."""
 
+import contextlib
 import dataclasses
 import re
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from porism import checks
+from porism._pool import connect, in_order
 from porism._show import html_table, plain, show
 
 __all__ = [
@@ -329,6 +331,7 @@ def run(
     progress: bool = False,
     workers: int = 1,
     each: Callable[[Outcome], object] | None = None,
+    scheduler: Any = None,
 ) -> Ledger:
     """Run claims with their controls.
 
@@ -339,13 +342,17 @@ def run(
     scale : {"smoke", "paper"}
         Size of the worlds.
     seed : int, default 0
-        Each claim draws from a stream of its own, so neither the selection nor `workers` changes a number.
+        Each claim draws from a stream of its own, so none of selection, `workers` and `scheduler` changes a
+        number.
     progress : bool, default False
         Show a bar on stderr.
     workers : int, default 1
-        Number of processes, >= 1.
+        Number of processes on this machine, >= 1.
     each : callable, optional
         Receives each outcome as soon as it is there, in the order given.
+    scheduler : str or distributed.Client, optional
+        Address of a Dask scheduler, or a client of one; claims run on its workers, which need this package in
+        this version. What ran on a worker that died runs again on another.
 
     Returns
     -------
@@ -356,6 +363,10 @@ def run(
     ------
     ValueError
         If the scale is unknown or a number out of range.
+    ConnectionError
+        If the scheduler does not answer within 5 s, or goes away.
+    ChildProcessError
+        If a process on this machine dies.
 
     Examples
     --------
@@ -365,23 +376,29 @@ def run(
     listed = list(claims)
     checks.one_of("scale", scale, SCALES)
     checks.integer("seed", seed, low=0)
-    if checks.integer("workers", workers, low=1) == 1 or len(listed) < 2:
-        found: Iterable[Outcome] = (entry.run(scale, seed) for entry in listed)
-    else:
-        from joblib import Parallel, delayed
+    tasks = [(entry, scale, seed) for entry in listed]
+    done: list[Outcome] = []
+    with (
+        connect(scheduler, workers) as client,
+        contextlib.closing(in_order(Claim.run, tasks, workers, client)) as results,
+    ):
+        found: Iterable[Any] = results
+        if progress:
+            from tqdm import tqdm
 
-        pool = Parallel(n_jobs=workers, return_as="generator")
-        found = pool(delayed(Claim.run)(entry, scale, seed) for entry in listed)
-    if progress:
-        from tqdm import tqdm
-
-        found = tqdm(found, total=len(listed), desc="claims", unit="claim")
-    done = []
-    for outcome in found:
-        done.append(outcome)
-        if each:
-            each(outcome)
+            found = tqdm(results, total=len(listed), desc="claims", unit="claim")
+        for entry, outcome in zip(listed, found, strict=True):
+            done.append(_lost(entry, outcome, scale, seed) if isinstance(outcome, Exception) else outcome)
+            if each:
+                each(done[-1])
     return Ledger(done)
+
+
+def _lost(entry: Claim, error: Exception, scale: str, seed: int) -> Outcome:
+    """Outcome of a claim that never came back from a cluster."""
+    message = f"not run: {type(error).__name__}: {error}"
+    nothing = Evidence(False, message, "no exception", 0.0, "none", 1)
+    return Outcome(entry, nothing, nothing, scale, seed, 0.0, message)
 
 
 def _module(name: str) -> str:

@@ -13,7 +13,19 @@ from porism._show import show
 if TYPE_CHECKING:
     from porism.claims import Claim
 
-__all__ = ["AsJson", "Modules", "Names", "Scale", "Seed", "Workers", "echo_json", "scrub", "select", "table"]
+__all__ = [
+    "AsJson",
+    "Modules",
+    "Names",
+    "Scale",
+    "Scheduler",
+    "Seed",
+    "Workers",
+    "echo_json",
+    "scrub",
+    "select",
+    "table",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE", help="Modules; all by default.")]
@@ -21,8 +33,12 @@ Names = Annotated[
     list[str] | None, typer.Argument(metavar="ID|MODULE", help="Claims or modules; all by default.")
 ]
 Scale = Annotated[str, typer.Option(help="smoke (seconds) or paper (minutes).")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers run it, such as tcp://host:8786."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random stream.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine.")]
 
 
 def select(names: Sequence[str] | None) -> "list[Claim]":

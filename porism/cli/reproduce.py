@@ -1,21 +1,23 @@
 """`porism reproduce`: run claims, figures and notebooks of modules, and write one page about them."""
 
+import contextlib
 import dataclasses
 import functools
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
 from porism import checks
-from porism.cli.common import Modules, Scale, Seed, Workers, scrub
+from porism.cli.common import Modules, Scale, Scheduler, Seed, Workers, scrub
 
 __all__ = ["reproduce"]
 
@@ -37,6 +39,7 @@ def reproduce(
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("report"),
     workers: Workers = 1,
+    scheduler: Scheduler = None,
     notebooks: Annotated[
         Path | None, typer.Option(help="Folder of notebooks; the checkout's by default.")
     ] = None,
@@ -44,14 +47,15 @@ def reproduce(
     """Run claims, figures and notebooks and write one report page.
 
     The page is OUT/index.html, and the exit code 1 if a step failed. Claims go to OUT/claims.json, figures to
-    OUT/figures, executed notebooks to OUT/notebooks, each as soon as it is done.
+    OUT/figures, executed notebooks to OUT/notebooks, each as soon as it is done. With --scheduler, claims and
+    figures run on a Dask cluster, notebooks here; only this machine writes.
 
     Example: porism reproduce partition --scale smoke --out report
     """
-    from joblib import Parallel, delayed
     from tqdm import tqdm
 
     from porism import claims, sims
+    from porism._pool import connect, in_order
     from porism.cli import report
     from porism.cli.notebooks import find
 
@@ -61,12 +65,14 @@ def reproduce(
     listed = sims.ledger(*chosen)
     scripts = {name: path for name, path in find(notebooks).items() if name in chosen}
     figures = [(name, key) for name in chosen for key in _figures(name)]
-    for folder in ("figures", "notebooks"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-
     outcomes: list[claims.Outcome] = []
     steps: dict[str, list[Step]] = {"figures": [], "notebooks": []}
-    with tqdm(total=len(listed) + len(figures) + len(scripts), desc="reproduce", unit="step") as bar:
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(connect(scheduler, workers))
+        for folder in ("figures", "notebooks"):
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        total = len(listed) + len(figures) + len(scripts)
+        bar = stack.enter_context(tqdm(total=total, desc="reproduce", unit="step"))
 
         def keep(outcome: claims.Outcome) -> None:
             outcomes.append(outcome)
@@ -74,10 +80,11 @@ def reproduce(
             checks.write_atomic(out / "claims.json", lambda stream: stream.write(text.encode()))
             bar.update()
 
-        claims.run(listed, scale, seed, workers=workers, each=keep)
-        pool = Parallel(n_jobs=workers, return_as="generator")
-        for step in pool(delayed(_draw)(*figure, scale, seed, out / "figures") for figure in figures):
-            steps["figures"].append(step)
+        claims.run(listed, scale, seed, workers=workers, each=keep, scheduler=client)
+        tasks = [(*figure, scale, seed) for figure in figures]
+        drawn = stack.enter_context(contextlib.closing(in_order(_draw, tasks, workers, client)))
+        for figure, found in zip(figures, drawn, strict=True):
+            steps["figures"].append(_keep(*figure, found, out / "figures"))
             bar.update()
         for name, script in scripts.items():
             steps["notebooks"].append(_execute(name, script, scale, out / "notebooks"))
@@ -100,7 +107,8 @@ def _figures(module: str) -> dict[str, Callable]:
     return importlib.import_module(name).FIGURES if importlib.util.find_spec(name) else {}
 
 
-def _draw(module: str, name: str, scale: str, seed: int, folder: Path) -> Step:
+def _draw(module: str, name: str, scale: str, seed: int) -> tuple[Step, dict[str, bytes]]:
+    """Draw one figure, wherever this is; the caller writes."""
     import matplotlib
     import numpy as np
     from matplotlib import pyplot
@@ -109,6 +117,7 @@ def _draw(module: str, name: str, scale: str, seed: int, folder: Path) -> Step:
 
     matplotlib.use("agg")  # no window, wherever this runs
     draw = _figures(module)[name]
+    files: dict[str, bytes] = {}
     stream = np.random.SeedSequence([seed, zlib.crc32(f"{module}/{name}".encode())])
 
     def work() -> None:
@@ -117,12 +126,26 @@ def _draw(module: str, name: str, scale: str, seed: int, folder: Path) -> Step:
                 figure = draw(scale, np.random.default_rng(stream)).figure
                 for kind in ("png", "svg"):
                     metadata = {"Date": None} if kind == "svg" else {}  # the same figure is the same file
-                    save = functools.partial(figure.savefig, format=kind, metadata=metadata)
-                    checks.write_atomic(folder / f"{module}_{name}.{kind}", save)
+                    figure.savefig(file := io.BytesIO(), format=kind, metadata=metadata)
+                    files[kind] = file.getvalue()
         finally:
             pyplot.close("all")
 
-    return _step(module, name, (inspect.getdoc(draw) or name).splitlines()[0], work)
+    return _step(module, name, (inspect.getdoc(draw) or name).splitlines()[0], work), files
+
+
+def _keep(module: str, name: str, found: Any, folder: Path) -> Step:
+    """Write the files of a figure; an exception in its place tells why a cluster has none."""
+    if isinstance(found, Exception):
+        return Step(module, name, name, 0.0, scrub(f"{type(found).__name__}: {found}"))
+    step, files = found
+    for kind, content in files.items():
+        checks.write_atomic(folder / f"{module}_{name}.{kind}", functools.partial(_put, content))
+    return step
+
+
+def _put(content: bytes, stream: IO[bytes]) -> None:
+    stream.write(content)
 
 
 def _execute(module: str, script: Path, scale: str, folder: Path) -> Step:

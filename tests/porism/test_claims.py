@@ -133,6 +133,18 @@ def test_workers_change_nothing(tmp_path, monkeypatch):
     assert one == two
 
 
+@pytest.mark.full
+def test_bad_schedulers(monkeypatch, needs):
+    needs("distributed")
+    monkeypatch.setattr("porism._pool.TIMEOUT", 0.5)
+    with pytest.raises(ConnectionError, match=r"got 'tcp://127.0.0.1:9', which did not answer within 0.5 s"):
+        run([entry()], scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(TypeError, match=r"scheduler must be an address .* got int"):
+        run([entry()], scheduler=8786)
+    with pytest.raises(ValueError, match="workers must be 1 beside a scheduler, got 2"):
+        run([entry()], scheduler="tcp://127.0.0.1:9", workers=2)
+
+
 def test_to_dict_is_json():
     found = Evidence(
         True, float("inf"), np.float64(1), 0.0, "none", 3, {"n": np.int64(2), "nan": float("nan")}

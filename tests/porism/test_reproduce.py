@@ -117,6 +117,34 @@ def test_an_interrupted_run_keeps_what_is_done(reproduce, fake, tmp_path, monkey
     assert not (out / "index.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--scheduler", "tcp://127.0.0.1:9"),
+            "scheduler must be the address of a running one, got 'tcp://127",
+        ),
+        (
+            ("--scheduler", "nowhere at all"),
+            "scheduler must be the address of a running one, got 'nowhere at",
+        ),
+        (("--scheduler", ""), "scheduler must be the address of a running one, got ''"),
+        (
+            ("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"),
+            "workers must be 1 beside a scheduler, got 2",
+        ),
+    ],
+)
+def test_no_scheduler_there(reproduce, monkeypatch, needs, words, message):
+    needs("distributed")
+    monkeypatch.setattr("porism._pool.TIMEOUT", 0.5)
+    code, out, said = reproduce(*words)
+    assert code == 2
+    assert said.err.startswith(f"porism reproduce: {message}")
+    assert said.err.count("\n") == 1
+    assert not out.exists()
+
+
 def test_same_seed_same_figure(reproduce):
     figure = reproduce()[1] / "figures" / "fake_F1.svg"
     first = figure.read_bytes()
