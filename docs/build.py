@@ -77,9 +77,8 @@ def module_pages(source: Path) -> None:
     for module, question in asked.items():
         scope = f".. py:currentmodule:: {floors(module)[0].__name__}\n\n"
         text = [title(module), scope, f"*{question}*\n\n", inspect.getdoc(floors(module)[0]) or "", "\n\n"]
-        path = gather.notebook(source, module)
         found = [f":doc:`{part.__name__} </api/{part.__name__}>`" for part in floors(module)]
-        found += [f":doc:`notebook </notebooks/{path.stem}>`"] if path else []
+        found += [f":doc:`notebook </notebooks/{path.stem}>`" for path in gather.notebooks(source, module)]
         text.append(f"Go on with {', '.join(found)}.\n\n")
         kinds = [gather.kind(claim) for claim in sims.ledger(module)]
         counts = (sum(kind in group for kind in kinds) for group in GROUPS.values())
@@ -108,12 +107,11 @@ def which_page(source: Path) -> None:
         "   * - question\n     - module\n     - reference\n     - notebook\n",
     ]
     for module, question in questions().items():
-        path = gather.notebook(source, module)
-        parts = " ".join(f":doc:`{p.__name__.split('.')[1]} </api/{p.__name__}>`" for p in floors(module))
-        rows.append(
-            f"   * - {question}\n     - :doc:`/modules/{module}`\n     - {parts}\n"
-            f"     - {f':doc:`{path.stem} </notebooks/{path.stem}>`' if path else ''}\n"
+        shown = " ".join(
+            f":doc:`{path.stem} </notebooks/{path.stem}>`" for path in gather.notebooks(source, module)
         )
+        parts = " ".join(f":doc:`{p.__name__.split('.')[1]} </api/{p.__name__}>`" for p in floors(module))
+        rows.append(f"   * - {question}\n     - :doc:`/modules/{module}`\n     - {parts}\n     - {shown}\n")
     page = (source / "which.rst").read_text()
     assert "..\n   modules" in page
     lines(source / "which.rst", page.replace("..\n   modules", "".join(rows)))
@@ -123,15 +121,15 @@ def gallery(source: Path) -> None:
     """Write the figures of the executed notebooks, with their captions."""
     text = [title("Gallery"), "Figures at the scale of the papers, from the executed notebooks.\n\n"]
     for module in sims.modules():
-        drawn, path = dict(gather.pictures(source, module)), gather.notebook(source, module)
-        if not drawn or not path:
+        drawn = sorted(gather.pictures(source, module))
+        if not drawn:
             continue
         known = importlib.import_module(f"porism.sims.{module}.figures").FIGURES
         text += [title(module, "-"), ".. container:: gallery\n\n"]
-        for name in sorted(drawn):
+        for name, picture, path in drawn:
             image = source / f"figures/{module}_{name}.png"
             image.parent.mkdir(exist_ok=True)
-            image.write_bytes(drawn[name])
+            image.write_bytes(picture)
             caption = first_paragraph(known[name])
             text.append(
                 f"   .. figure:: /figures/{image.name}\n      :alt: {caption}\n      :width: 100%\n"

@@ -16,6 +16,7 @@ from typing import Any
 
 from porism import sims
 from porism.claims import Claim
+from porism.cli.notebooks import module_of
 
 NOT_REPRODUCED = "not-reproduced"
 FLOORS = ("porism.theory", "porism.sims", "porism.kernels", "porism")
@@ -28,10 +29,15 @@ def kind(claim: Claim) -> str:
     return NOT_REPRODUCED if "not reproduced" in f"{claim.source} {claim.statement}" else claim.kind
 
 
-def notebook(folder: Path, module: str) -> Path | None:
-    """Find the notebook of a module."""
-    found = sorted((folder / "notebooks").glob(f"[0-9]*_{module}.ipynb"))
-    return found[0] if found else None
+def notebooks(folder: Path, module: str) -> list[Path]:
+    """Find the notebooks of a module; most have one."""
+    known = sorted((folder / "notebooks").glob("[0-9]*_*.ipynb"))
+    return [path for path in known if module_of(path.stem.partition("_")[2]) == module]
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    """Read the code cells of a notebook."""
+    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
 
 
 class _Rows(html.parser.HTMLParser):
@@ -55,8 +61,8 @@ class _Rows(html.parser.HTMLParser):
 @functools.cache
 def ledger_tables(folder: Path, module: str) -> dict[str, dict[str, str]]:
     """Read the rows that a module's executed notebook shows of the ledger, by claim."""
-    path, found = notebook(folder, module), {}
-    for cell in json.loads(path.read_text())["cells"] if path else ():
+    found = {}
+    for cell in (cell for path in notebooks(folder, module) for cell in cells(path)):
         for output in cell.get("outputs", ()):
             reader = _Rows()
             reader.feed("".join(output.get("data", {}).get("text/html", "")))
@@ -69,16 +75,16 @@ def ledger_tables(folder: Path, module: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def pictures(folder: Path, module: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the figures that a module's notebook shows, under their short names.
+def pictures(folder: Path, module: str) -> Iterator[tuple[str, bytes, Path]]:
+    """Yield the figures that a module's notebooks show: short name, picture, notebook.
 
     A cell that draws names its figures as text, in the order in which they come out.
     """
-    path, seen = notebook(folder, module), set()
+    seen = set()
     known = getattr(importlib.import_module(f"porism.sims.{module}.figures"), "FIGURES", {})
-    for cell in json.loads(path.read_text())["cells"] if path else ():
+    for path, cell in ((path, cell) for path in notebooks(folder, module) for cell in cells(path)):
         source = "".join(cell["source"])
-        if cell["cell_type"] != "code" or "FIGURES" not in source:
+        if "FIGURES" not in source:
             continue
         words = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and n.value in known]
         names = [str(word.value) for word in sorted(words, key=lambda n: (n.lineno, n.col_offset))]
@@ -89,7 +95,7 @@ def pictures(folder: Path, module: str) -> Iterator[tuple[str, bytes]]:
             for name, image in zip(names, images, strict=True):
                 if name not in seen:
                     seen.add(name)
-                    yield name, base64.b64decode("".join(image))
+                    yield name, base64.b64decode("".join(image)), path
 
 
 def walk() -> list[str]:

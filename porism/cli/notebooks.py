@@ -54,7 +54,7 @@ def notebooks(
 
 
 def find(folder: Path | None = None) -> dict[str, Path]:
-    """List the scripts of a folder by module; the checkout's folder is found beside the installed package."""
+    """List the scripts of a folder by name; the checkout's folder is found beside the installed package."""
     import porism
 
     if folder is None:
@@ -63,6 +63,14 @@ def find(folder: Path | None = None) -> dict[str, Path]:
         if not folder.is_dir():
             return {}
     return {match[1]: path for path in sorted(folder.iterdir()) if (match := PATTERN.fullmatch(path.name))}
+
+
+def module_of(name: str) -> str:
+    """Say which module a notebook belongs to: `policies` has policies, policies_tilt, and so on."""
+    from porism import sims
+
+    owners = [module for module in sims.modules() if f"{name}_".startswith(f"{module}_")]
+    return max(owners, key=len, default=name)
 
 
 def execute(script: Path, scale: str) -> Any:

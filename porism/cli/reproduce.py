@@ -57,13 +57,14 @@ def reproduce(
     from porism import claims, sims
     from porism._pool import connect, in_order
     from porism.cli import report
-    from porism.cli.notebooks import find
+    from porism.cli.notebooks import find, module_of
 
     checks.one_of("scale", scale, claims.SCALES)
     known = sims.modules()
     chosen = [checks.one_of("MODULE", name, known) for name in modules or known]
     listed = sims.ledger(*chosen)
-    scripts = {name: path for name, path in find(notebooks).items() if name in chosen}
+    owners = {path: module_of(name) for name, path in find(notebooks).items()}
+    scripts = {path: module for path, module in owners.items() if module in chosen}
     figures = [(name, key) for name in chosen for key in _figures(name)]
     outcomes: list[claims.Outcome] = []
     steps: dict[str, list[Step]] = {"figures": [], "notebooks": []}
@@ -86,7 +87,7 @@ def reproduce(
         for figure, found in zip(figures, drawn, strict=True):
             steps["figures"].append(_keep(*figure, found, out / "figures"))
             bar.update()
-        for name, script in scripts.items():
+        for script, name in scripts.items():
             steps["notebooks"].append(_execute(name, script, scale, out / "notebooks"))
             bar.update()
 

@@ -44,9 +44,9 @@ def wait(driver, script, until, seconds):
     return found
 
 
-@pytest.mark.parametrize("module", SCRIPTS)
-def test_runs_in_jupyterlab(module, lab, browser, screenshots):
-    script = SCRIPTS[module]
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_runs_in_jupyterlab(name, lab, browser, screenshots):
+    script = SCRIPTS[name]
     committed = json.loads(script.with_suffix(".ipynb").read_text())
     pictures = sum(
         "image/png" in output.get("data", {})
@@ -60,7 +60,7 @@ def test_runs_in_jupyterlab(module, lab, browser, screenshots):
     wait(driver, STATE, lambda state: not state["images"], 30)
     driver.execute_script(RUN)
     state = wait(driver, STATE, lambda s: s["errors"] or s["executed"] == s["cells"], 300)
-    driver.save_screenshot(str(screenshots / f"lab_{module}.png"))
+    driver.save_screenshot(str(screenshots / f"lab_{name}.png"))
     assert state["errors"] == []
     assert state["images"] == pictures
     assert wait(driver, DRAWN, bool, 30)

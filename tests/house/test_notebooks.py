@@ -1,11 +1,12 @@
 """Notebooks: pairs in step, small, clean, and running."""
 
 import json
+import os
 
 import pytest
 
 from porism import sims
-from porism.cli.notebooks import LIMIT, execute, find, in_step
+from porism.cli.notebooks import LIMIT, execute, find, in_step, module_of
 
 SCRIPTS = find()
 
@@ -13,13 +14,13 @@ pytestmark = pytest.mark.full
 
 
 def test_every_module_has_one():
-    assert set(SCRIPTS) == set(sims.modules())
+    assert {module_of(name) for name in SCRIPTS} == set(sims.modules())
 
 
-@pytest.mark.parametrize("module", SCRIPTS)
-def test_pair(module, needs):
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_pair(name, needs):
     needs("jupytext")
-    script = SCRIPTS[module]
+    script = SCRIPTS[name]
     assert in_step(script), "run `make notebooks`"
     pair = script.with_suffix(".ipynb")
     assert pair.stat().st_size <= LIMIT
@@ -31,10 +32,11 @@ def test_pair(module, needs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", SCRIPTS)
-def test_runs_at_smoke_scale(module, needs):
+@pytest.mark.skipif(os.environ.get("PORISM_BROWSER") == "1", reason="tests/browser runs them in JupyterLab")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_runs_at_smoke_scale(name, needs):
     needs("nbclient")
-    notebook = execute(SCRIPTS[module], "smoke")
+    notebook = execute(SCRIPTS[name], "smoke")
     assert all(
         cell.get("execution_count") for cell in notebook.cells if cell.cell_type == "code" and cell.source
     )
