@@ -82,7 +82,7 @@ def pictures(folder: Path, module: str) -> Iterator[tuple[str, bytes, Path]]:
     """
     seen = set()
     known = getattr(importlib.import_module(f"porism.sims.{module}.figures"), "FIGURES", {})
-    for path, cell in ((path, cell) for path in notebooks(folder, module) for cell in cells(path)):
+    for path, cell in ((place, cell) for place in notebooks(folder, module) for cell in cells(place)):
         source = "".join(cell["source"])
         if "FIGURES" not in source:
             continue

@@ -1,8 +1,8 @@
 """Numba: one pass over a query's means; psi is evaluated only where it can change the answer.
 
-Psi falls, so its value at the knot to the left bounds it: of the specialists within their band most are
-ruled out by one look into a table of 6 KB. What is reported is exact to rounding in float64, whatever the
-precision of the means.
+Psi is convex, so the chords of a table of 6 KB lie above it, and by no more than `SLACK`: of the specialists
+within their band these bounds leave one, but for near ties, which exact values decide. What is reported is
+exact to rounding in float64, whatever the precision of the means.
 """
 
 import math
@@ -13,13 +13,15 @@ import numpy as np
 
 from porism.kernels.voi import reference
 
-__all__ = ["joint_argmax", "psi", "voi_argmax"]
+__all__ = ["joint_argmax", "psi", "voi_argmax", "voi_route"]
 
 DENSITY = 1 / math.sqrt(2 * math.pi)
 ROOT = math.sqrt(0.5)
 KNOTS, LAST = 64.0, 768  # knots a unit; the last one stands at z = 12
 TABLE = np.array([reference.psi(k / KNOTS) * (1 + 1e-11) + 1e-300 for k in range(LAST + 1)])
 """Psi at the knots, raised above the rounding of what it bounds."""
+SLACK = DENSITY / (8 * KNOTS**2) + 1e-9
+"""A chord is above psi by at most max psi'' = phi(0) times the squared distance of knots over 8."""
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -48,28 +50,92 @@ def _net(m: Any, price: Any, q: int, x: Any) -> bool:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
 def _two(x: Any, K: int, outside: float) -> tuple[float, float]:
-    """Best and second best usable value, without NaN: only then may a maximum run in vector registers."""
-    first = -math.inf
+    """Best and second best usable value, without NaN: only then is a maximum one instruction."""
+    first, second = outside, -math.inf
     for i in range(K):
+        second = max(second, min(first, x[i]))
         first = max(first, x[i])
-    second, equal = -math.inf, 0
-    for i in range(K):
-        equal += x[i] == first
-        second = max(second, x[i] if x[i] < first else -math.inf)
-    if equal > 1:
-        second = first
-    return max(first, outside), max(second, min(first, outside))
+    return first, second
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _leader(x: Any, K: int, first: float) -> int:
     """Smallest index that reaches the best value; -1 where only the outside option does."""
+    lead = K
     for i in range(K):
-        if x[i] == first:
-            return i
-    return -1
+        lead = min(lead, i if x[i] == first else K)
+    return lead if lead < K else -1
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _ceiling(z: float, table: Any) -> float:
+    """Upper bound of psi(z) for z >= 0; less `SLACK` it is a lower bound."""
+    t = z * KNOTS
+    if not t < LAST:
+        return float(table[LAST])
+    k = int(t)
+    return float(table[k] + (t - k) * (table[k + 1] - table[k]))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _gap(i: int, x: Any, first: float, second: float, lead: int) -> float:
+    """Distance of a value to the best other one."""
+    return float(x[i] - second if i == lead else first - x[i])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _open(x: Any, w: Any, done: Any, first: float, second: float, lead: int, found: Any) -> int:
+    """Collect, in order, who is within the band and not done; return how many."""
+    near = 0
+    for i in range(len(x)):  # without a branch: few are
+        found[near] = i
+        near += first - x[i] < w[i]
+    size = 0
+    for s in range(near):
+        i = found[s]
+        if (i != lead or x[i] - second < w[i]) and not (done[i >> 6] >> (i & 63)) & 1:
+            found[size] = i
+            size += 1
+    return size
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _by_net(
+    x: Any, nu: Any, c: Any, first: float, second: float, lead: int, table: Any, found: Any, size: int
+) -> int:
+    """Of the specialists found, the first of the largest net gain."""
+    sure = -math.inf  # somebody gains as much
+    for s in range(size):
+        i = found[s]
+        high = _ceiling(_gap(i, x, first, second, lead) / nu[i], table)
+        sure = max(sure, nu[i] * (high - SLACK) - c[i])
+    left = 0
+    for s in range(size):
+        i = found[s]
+        if nu[i] * _ceiling(_gap(i, x, first, second, lead) / nu[i], table) - c[i] >= sure:
+            found[left] = i
+            left += 1
+    chosen, most = found[0], -math.inf
+    for s in range(left if left > 1 else 0):
+        i = found[s]
+        value = nu[i] * psi(_gap(i, x, first, second, lead) / nu[i]) - c[i]
+        if value > most:
+            chosen, most = i, value
+    return int(chosen)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _by_index(x: Any, w: Any, found: Any, size: int) -> int:
+    """Of the specialists found, the first of the largest index."""
+    chosen = found[0]
+    for s in range(1, size):
+        i = found[s]
+        if x[i] + w[i] > x[chosen] + w[chosen]:
+            chosen = i
+    return int(chosen)
+
+
+# The two callers below choose by themselves: one more function between costs a third of the speed.
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _voi(
     m: Any,
@@ -87,40 +153,84 @@ def _voi(
     gap: Any,
 ) -> None:
     n, K = m.shape
-    nu_step, c_step, w_step = int(len(nu) > 1), int(len(c) > 1), int(len(w) > 1)
-    marked = done.shape[0] > 0
-    x = np.empty(K)
+    nu_step, c_step, w_step, done_step = len(nu) > 1, len(c) > 1, len(w) > 1, len(done) > 1
+    x, found = np.empty(K), np.empty(K + 1, np.int64)
     for q in range(n):
         if _net(m, price, q, x):
             best[q], arg[q], top[q], gap[q] = math.nan, -1, -1, math.nan
             continue
         first, second = _two(x, K, outside)
         lead = _leader(x, K, first)
-        a, b, h = q * nu_step, q * c_step, q * w_step
-        chosen, most, net = -1, -math.inf, 0.0
-        for i in range(K):
-            d = x[i] - second if i == lead else first - x[i]
-            if not d < w[h, i]:
-                continue
-            if marked and (done[q, i >> 6] >> (i & 63)) & 1:
-                continue
-            if by_index:
-                if x[i] + w[h, i] > most or chosen < 0:
-                    chosen, most = i, x[i] + w[h, i]
-            else:
-                z = d / nu[a, i]
-                knot = LAST if z >= 12.0 else int(z * KNOTS)
-                if nu[a, i] * table[knot] - c[b, i] >= most:
-                    value = nu[a, i] * psi(z) - c[b, i]
-                    if value > most:
-                        chosen, most = i, value
-        if chosen >= 0:
-            net = most
-            if by_index:
-                d = x[chosen] - second if chosen == lead else first - x[chosen]
-                net = nu[a, chosen] * psi(d / nu[a, chosen]) - c[b, chosen]
-        best[q], arg[q], top[q] = max(net, 0.0), chosen, lead
+        best[q], arg[q], top[q] = 0.0, -1, lead
         gap[q] = first - second if second > -math.inf else math.inf
+        half, sd, cost = w[q * w_step], nu[q * nu_step], c[q * c_step]
+        size = _open(x, half, done[q * done_step], first, second, lead, found)
+        if size == 0:
+            continue
+        if by_index:
+            i = _by_index(x, half, found, size)
+        else:
+            i = _by_net(x, sd, cost, first, second, lead, table, found, size)
+        arg[q] = i
+        best[q] = max(sd[i] * psi(_gap(i, x, first, second, lead) / sd[i]) - cost[i], 0.0)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _route(
+    m: Any,
+    refined: Any,
+    price: Any,
+    nu: Any,
+    c: Any,
+    w: Any,
+    fee: Any,
+    outside: float,
+    by_index: bool,
+    rounds: int,
+    table: Any,
+    choice: Any,
+    value: Any,
+    good: Any,
+    bad: Any,
+    paid: Any,
+    counts: Any,
+) -> None:
+    n, K = m.shape
+    nu_step, c_step, w_step = len(nu) > 1, len(c) > 1, len(w) > 1
+    x, found = np.empty(K), np.empty(K + 1, np.int64)
+    done = np.zeros((K + 63) // 64, np.int64)
+    for q in range(n):
+        good[q], bad[q], paid[q] = 0, 0, 0.0
+        if _net(m, price, q, x):
+            choice[q], value[q] = -1, math.nan
+            continue
+        done[:] = 0
+        first, second = _two(x, K, outside)
+        lead = _leader(x, K, first)
+        half, sd, cost = w[q * w_step], nu[q * nu_step], c[q * c_step]
+        for _ in range(rounds):
+            size = _open(x, half, done, first, second, lead, found)
+            if size == 0:
+                break
+            if by_index:
+                i = _by_index(x, half, found, size)
+            else:
+                i = _by_net(x, sd, cost, first, second, lead, table, found, size)
+            done[i >> 6] |= 1 << (i & 63)
+            news = float(refined[q, i])
+            if not abs(news) < math.inf:
+                bad[q] += 1
+                continue
+            good[q] += 1
+            paid[q] += fee[i]
+            counts[i] += 1
+            x[i] = news - price[i]
+            first, second = _two(x, K, outside)
+            lead = _leader(x, K, first)
+        choice[q], value[q] = lead, outside
+        if lead >= 0:
+            known = (done[lead >> 6] >> (lead & 63)) & 1 and abs(refined[q, lead]) < math.inf
+            value[q] = refined[q, lead] if known else m[q, lead]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -139,7 +249,7 @@ def _joint(
     gap: Any,
 ) -> None:
     n, K = m.shape
-    marked = done.shape[0] > 0
+    done_step = len(done) > 1
     x = np.empty(K + 1)
     x[K] = outside
     high, steep, start = np.empty(K + 1), np.empty(K + 1), np.empty(K + 1)  # envelope: lines, left ends
@@ -151,7 +261,7 @@ def _joint(
         chosen, most = -1, -math.inf
         g = group[q]
         for i in range(K):
-            if marked and (done[q, i >> 6] >> (i & 63)) & 1:
+            if (done[q * done_step, i >> 6] >> (i & 63)) & 1:
                 continue
             reach = (slope[g, i, order[g, i, K]] - slope[g, i, order[g, i, 0]]) * DENSITY - c[i]
             if reach < 0.0 or reach < most:  # the gain is at most (range of the slopes) psi(0)
@@ -191,12 +301,38 @@ def _outputs(m: Any) -> Any:
     return np.empty(n, kind), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, kind)
 
 
+def _some(done: Any) -> Any:
+    """At least one row of bits."""
+    return done if len(done) else np.zeros((1, done.shape[1]), dtype=np.int64)
+
+
 def voi_argmax(
     m: Any, nu: Any, c: Any, w: Any, price: Any, done: Any, outside: float, rule: str
 ) -> tuple[Any, ...]:
     """Best refinement of each query; `done` has no row where nothing is done."""
     out = _outputs(m)
-    _voi(m, price, nu, c, w, done, outside, rule == "index", TABLE, *out)
+    _voi(m, price, nu, c, w, _some(done), outside, rule == "index", TABLE, *out)
+    return out
+
+
+def voi_route(
+    m: Any,
+    refined: Any,
+    price: Any,
+    nu: Any,
+    c: Any,
+    w: Any,
+    fee: Any,
+    outside: float,
+    rule: str,
+    rounds: int,
+) -> tuple[Any, ...]:
+    """Refine until it does not pay, one query after the other."""
+    n, K = m.shape
+    choice, good, bad = (np.empty(n, np.int64) for _ in range(3))
+    value, paid, counts = np.empty(n), np.empty(n), np.zeros(K, np.int64)
+    out = choice, value, good, bad, paid, counts
+    _route(m, refined, price, nu, c, w, fee, outside, rule == "index", rounds, TABLE, *out)
     return out
 
 
@@ -208,5 +344,5 @@ def joint_argmax(
     wide = np.zeros((*slope.shape[:2], slope.shape[2] + 1))  # the outside option never moves
     wide[:, :, :-1] = slope
     order = np.argsort(wide, axis=2, kind="stable")
-    _joint(m, price, wide, order, group, c, done, outside, *out)
+    _joint(m, price, wide, order, group, c, _some(done), outside, *out)
     return out

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx
 
-__all__ = ["joint_argmax", "psi", "voi_argmax"]
+__all__ = ["joint_argmax", "psi", "voi_argmax", "voi_route"]
 
 Floats = NDArray[np.float64]
 Four = tuple[Floats, NDArray[np.int32], NDArray[np.int32], Floats]
@@ -45,6 +45,46 @@ def voi_argmax(
         i = max(open_, key=key, default=-1)  # the first of equals
         _write(out, q, x[q], outside, i, nets.get(i, 0.0))
     return out
+
+
+def voi_route(
+    m: Floats,
+    refined: Floats,
+    price: Floats,
+    nu: Floats,
+    c: Floats,
+    w: Floats,
+    fee: Floats,
+    outside: float,
+    rule: str,
+    rounds: int,
+) -> tuple[NDArray[Any], ...]:
+    """Round after round for one query after the other: refine what `voi_argmax` picks, until it stops."""
+    n, K = m.shape
+    choice, value, good, bad, paid = (
+        np.zeros(n, kind) for kind in (np.int64, float, np.int64, np.int64, float)
+    )
+    counts = np.zeros(K, np.int64)
+    for q in range(n):
+        mean, left = m[q].astype(float), w[q if len(w) > 1 else 0].copy()
+        a, b = (v[q if len(v) > 1 else 0][None] for v in (nu, c))
+        none = np.zeros((1, (K + 63) // 64), np.int64)
+        for _ in range(rounds):
+            i = voi_argmax((mean - price)[None], a, b, left[None], none, outside, rule)[1][0]
+            if i < 0:
+                break
+            left[i] = -math.inf
+            if not math.isfinite(refined[q, i]):
+                bad[q] += 1
+                continue
+            mean[i] = refined[q, i]
+            good[q] += 1
+            paid[q] += fee[i]
+            counts[i] += 1
+        top = voi_argmax((mean - price)[None], a, b, left[None], none, outside, rule)[2][0]
+        choice[q] = top
+        value[q] = np.nan if np.isnan(mean).any() else mean[top] if top >= 0 else outside
+    return choice, value, good, bad, paid, counts
 
 
 def joint_argmax(

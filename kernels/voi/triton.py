@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from porism.checks import one_of, require
+from porism.kernels.voi import _inputs
 
 __all__ = ["best", "voi_argmax"]
 
@@ -163,8 +164,6 @@ def voi_argmax(
 
         net, arg, top, gap = voi_argmax(torch.randn(10**6, 64, device="cuda"), nu, c, w)
     """
-    from porism.kernels import voi
-
     one_of("rule", rule, ("net", "index"))
     plain = not isinstance(m, torch.Tensor)
     m = _placed(m)
@@ -172,15 +171,15 @@ def voi_argmax(
     if K > MAX_WIDTH:
         raise ValueError(f"m must have at most {MAX_WIDTH} columns for Triton, got {K}; take backend='cpu'")
     like = _Shape((n, K))
-    rows = [voi._rows(name, value, like) for name, value in (("nu", nu), ("c", c), ("w", w))]
+    rows = [_inputs.rows(name, value, like) for name, value in (("nu", nu), ("c", c), ("w", w))]
     many = any(len(row) != 1 for row in rows)
-    outside = voi._outside(outside)
+    outside = _inputs.below_infinity(outside)
 
     def send(value: Any, kind: Any) -> torch.Tensor:
         return torch.from_numpy(value).to(device=m.device, dtype=kind)
 
     spread, cost, half = (send(row, torch.float32).expand(n if many else 1, K).contiguous() for row in rows)
-    words = voi._words(done, like)
+    words, prices = _inputs.masks(done, like), _inputs.money("price", price, like)
     wide = torch.float64 if m.dtype == torch.float64 else torch.float32
     net, gap = (torch.empty(n, dtype=wide, device=m.device) for _ in range(2))
     arg, top = (torch.empty(n, dtype=torch.int32, device=m.device) for _ in range(2))
@@ -188,7 +187,7 @@ def voi_argmax(
     if n:
         with torch.cuda.device(m.get_device()):  # Triton launches on the current device; -1 changes nothing
             best[(triton.cdiv(n, size),)](
-                m, spread, cost, half, send(voi._price(price, like), wide), send(words, torch.int64),
+                m, spread, cost, half, send(prices, wide), send(words, torch.int64),
                 net, arg, top, gap, n, K, m.stride(0), m.stride(1),
                 send(np.array([outside]), wide),
                 ROWS=size, WIDTH=width, MANY=many, PRICED=price is not None, MARKED=len(words) > 0,
@@ -210,14 +209,12 @@ class _Shape:
 
 def _placed(m: Any) -> torch.Tensor:
     """Means where the kernel runs, or an error that says how to get them there."""
-    from porism.kernels import voi
-
     interpreted = not isinstance(best, triton.JITFunction)
     if not isinstance(m, torch.Tensor):
         if not (interpreted or torch.cuda.is_available()):
             raise ValueError("backend must not be 'triton' here: torch sees no CUDA device; "
                              "take backend='cpu'")  # fmt: skip
-        m = torch.from_numpy(voi._means(m))
+        m = torch.from_numpy(_inputs.means(m))
         return m if interpreted else m.cuda()
     if not (interpreted or m.is_cuda):
         raise ValueError(f"m must be on a CUDA device for Triton, got a tensor on {m.device}; "

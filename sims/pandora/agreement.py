@@ -11,7 +11,6 @@ from porism.checks import integer, require
 from porism.results import Result
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.theory.pandora import Chosen, FittedRouter, fit_router
-from porism.theory.pandora._estimators import RidgeValues, assign_folds, cross_fitted
 
 __all__ = ["AgreementEstimates", "Answers", "agreement_estimates"]
 
@@ -198,8 +197,8 @@ def agreement_estimates(
     agree = (said[:, :, None] == reference[:, None, :]) & (said != NO_ANSWER)[:, :, None]
     length = np.log1p(np.maximum(answers.lengths[rows][:, S], 0.0))
     n, K = y.shape
-    fold = assign_folds(n, integer("folds", folds, low=2, high=max(n, 2)), None, seed)
-    m = cross_fitted(RidgeValues, X, y, fold, seed)
+    ridge = fit_router(y, cheap="ridge", refined="ridge", features=X, folds=folds, seed=seed)
+    m, fold = ridge.m_hat, ridge.folds
     own = [np.column_stack([m[:, k], agree[:, k], length[:, k]]) for k in range(K)]
     everything = [np.column_stack([m, agree.reshape(n, -1), length])] * K
     tasks = [(Z, k) for part in ([own, everything] if joint else [own]) for k, Z in enumerate(part)]

@@ -64,27 +64,31 @@ def _step(task: str, peer: Any, single: bool, tolerance: float, rounds: int = 3)
     return benchmark
 
 
-def routing() -> dict[str, Any]:
-    """Routing to the end, all refinements, beside NumPy with whole arrays."""
-    m, nu, c, w = _setting()
-    refined = m + (nu * np.random.default_rng(1).standard_normal(m.shape)).astype(np.float32)
+def _routing(task: str, step: Any) -> Any:
+    def benchmark() -> dict[str, Any]:
+        m, nu, c, w = _setting()
+        refined = m + (nu * np.random.default_rng(1).standard_normal(m.shape)).astype(np.float32)
 
-    def ours() -> Any:
-        found = route_batch(m, nu, c, policy="kg", refined=refined)
-        return found.choice, found.n_refine
+        def ours() -> Any:
+            found = route_batch(m, nu, c, policy="kg", refined=refined)
+            return found.choice, found.n_refine
 
-    return compare(
-        f"routing to the end, {N} x {K}; peer: whole arrays in float64",
-        "numpy",
-        ours,
-        lambda: routed(m, refined, nu, c, w),
-        lambda a, b: float(np.mean((a[0] != b[0]) | (a[1] != b[1]))),
-        1e-4,  # share of queries with rounding ties in float32
-        rounds=1,
-    )
+        return compare(
+            f"routing to the end, {N} x {K}; peer: {task}",
+            "numpy",
+            ours,
+            lambda: routed(m, refined, nu, c, w, step),
+            lambda a, b: float(np.mean((a[0] != b[0]) | (a[1] != b[1]))),
+            1e-4,  # share of queries with rounding ties in float32
+            rounds=1,
+        )
+
+    benchmark.__name__ = f"routing to the end against {task}"
+    benchmark.__doc__ = f"Routing {N} queries to the end, all refinements, beside NumPy: {task}."
+    return benchmark
 
 
-def routing_memory(n: int = N, chunk: int = 8192) -> tuple[float, float]:
+def routing_memory(n: int = N, chunk: int = 8192, asked: bool = False) -> tuple[float, float]:
     """Peak memory of routing beyond its arguments, and the bound that the documentation gives.
 
     Parameters
@@ -93,11 +97,14 @@ def routing_memory(n: int = N, chunk: int = 8192) -> tuple[float, float]:
         Queries, of 64 specialists.
     chunk : int
         As in `route_batch`.
+    asked : bool, default False
+        Ask a callable for refined estimates, round by round, instead of handing over a matrix.
 
     Returns
     -------
     (float, float)
-        MB seen by tracemalloc, and 50 bytes an entry of a chunk plus 48 bytes a query for results.
+        MB seen by tracemalloc; and 2 bytes an entry of a chunk, or 50 where a callable is asked, plus 48
+        bytes a query for results.
 
     Examples
     --------
@@ -107,14 +114,16 @@ def routing_memory(n: int = N, chunk: int = 8192) -> tuple[float, float]:
     """
     m, nu, c, _ = _setting(n)
     refined = m + np.float32(0.3)
-    route_batch(m[:10], nu, c, policy="kg", refined=refined[:10])  # compiled, imported
+    estimates: Any = (lambda queries, specialists: refined[queries, specialists]) if asked else refined
+    few = estimates if asked else refined[:10]
+    route_batch(m[:10], nu, c, policy="kg", refine=few)  # compiled, imported
     tracemalloc.start()
     try:
-        route_batch(m, nu, c, policy="kg", refined=refined, chunk=chunk)
+        route_batch(m, nu, c, policy="kg", refine=estimates, chunk=chunk)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return peak / 1e6, (50 * chunk * K + 48 * n) / 1e6
+    return peak / 1e6, ((50 if asked else 2) * chunk * K + 48 * n) / 1e6
 
 
 def memory() -> dict[str, Any]:
@@ -169,7 +178,8 @@ BENCHMARKS = [
     _step("whole arrays, float32", whole, True, 1e-6),
     _step("blocks in cache, float32", lambda *a: blocked(whole, *a), True, 1e-6),
     _step("blocks in cache, psi in the band only, float32", lambda *a: blocked(in_band, *a), True, 1e-6),
-    routing,
+    _routing("whole arrays, float64", whole),
+    _routing("whole arrays, psi in the band only", in_band),
     memory,
     _hull("RouterBench's algorithm restated", hull_by_pairs, 1),
     _hull("the same algorithm on plain floats", hull_by_pairs_lean, 5),

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import integer
 from porism.sims.pandora._paired import same_shape, standard_error
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.sims.pandora.refinement import RefinementCurve
 from porism.sims.pandora.sweeps import BudgetRun, DependenceSweep, budget_run, dependence_sweep
 from porism.theory.pandora import FittedRouter, Routes, baselines, fit_router, route_batch
-from porism.theory.pandora._estimators import assign_folds, cross_fitted, estimator
 
 __all__ = [
     "COSTS",
@@ -79,7 +77,7 @@ def cross_fit(
     Returns
     -------
     FittedRouter
-        It holds estimates and no models: its "features" of a query are the K cheap estimates.
+        Estimates out of fold, and models fitted to all rows.
 
     Raises
     ------
@@ -96,26 +94,21 @@ def cross_fit(
     >>> cross_fit(classifier_matrix()).report.chosen[1].gain > 0.05  # doctest: +SKIP
     True
     """
-    wide = matrix.features
-    if wide is None:
+    if matrix.features is None:
         raise ValueError("matrix must have features to estimate from; give features= to its ScoreMatrix")
-    narrow = wide if matrix.cheap_features is None else matrix.cheap_features
     groups = matrix.groups if grouped else None
     if grouped and groups is None:
         raise ValueError("grouped=True needs a matrix with groups")
-    integer("folds", folds, low=2, high=max(len(wide), 2))
-    fold = assign_folds(len(wide), folds, groups, seed)
-    y = np.where(matrix.known, matrix.scores, matrix.means())
-    inner = seed if forest_seed is None else forest_seed
-    m = cross_fitted(estimator("cheap", cheap), narrow, y, fold, inner)
-    q = cross_fitted(estimator("expensive", expensive), wide, y, fold, inner)
     return fit_router(
-        y,
-        cheap=m,
-        refined=q,
+        matrix.scores,
+        cheap=cheap,
+        refined=expensive,
+        features=matrix.features,
+        cheap_features=matrix.cheap_features,
         folds=folds,
         groups=groups,
         seed=seed,
+        estimator_seed=forest_seed,
         dependence=dependence,
         mask=None if matrix.known.all() else matrix.known,
         names=matrix.models,

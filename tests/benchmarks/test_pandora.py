@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from porism.sims.pandora._public_sets import nine_models
+from porism.sims.pandora._public_sets import PUBLIC, nine_models
 from porism.sims.pandora.benchmarks import BENCHMARKS, routing_memory
 
 PUBLISHED = {"gap recovered, mmlu": 1.28512, "gap recovered, gsm8k": 1.12491}
 FASTER = {
     "best refinement against whole arrays, float64": 8,
     "best refinement against whole arrays, float32": 8,
+    "routing to the end against whole arrays, float64": 8,
     "hull against RouterBench's algorithm restated": 1000,
 }
 
@@ -44,15 +45,16 @@ def test_row(benchmark, capsys):
         assert row["boosted"] > 0
 
 
+@pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("chunk", [1024, 8192, 65536])
-def test_memory_is_bound_by_the_chunk(chunk):
-    peak, bound = routing_memory(200_000, chunk)
+def test_memory_is_bound_by_the_chunk(chunk, asked):
+    peak, bound = routing_memory(200_000, chunk, asked)
     assert peak <= bound
 
 
 def test_nine_models():
     """PB-18's sanity numbers: cheap does not depend on the forest."""
-    if "missing" in (row := BENCHMARKS[8]()):
+    if "missing" in (row := PUBLIC[0]()):
         pytest.skip(row["missing"])
     found = nine_models()
     assert found.cheap.mean() == pytest.approx(0.6207, abs=2e-4)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,23 +23,65 @@ class Setting:
 
     cost: Floats  # (K,), net
     price: Floats  # (K,), net
+    fee: Floats  # (K,), money for a refinement
     outside: float
     nu: Floats  # (K,), or (n, K)
     law: Innovation | None
-    ask: Callable[[Ints, Ints], Floats]
+    estimates: Callable[[Ints, Ints], Floats] | NDArray[Any]  # where they come from, or all of them
     max_rounds: int
     halfwidth: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
         self.w = self.halfwidth(self.nu) if self.nu.ndim == 1 else None
 
-    def halfwidths(self, nu: Any) -> Floats:
-        """A row for each query, in blocks: inverting psi takes some 300 bytes an entry."""
+    def spreads(self, rows: slice) -> Any:
+        """The nu of these queries, or that of all."""
+        return self.nu if self.nu.ndim == 1 else self.nu[rows]
+
+    def bands(self, rows: slice) -> Floats:
+        """Half-widths: one row, or one a query, in blocks: inverting psi takes some 300 bytes an entry."""
+        if self.w is not None:
+            return self.w
+        nu = self.nu[rows]
         w = np.empty(nu.shape)
         step = max(1, BLOCK // (8 * nu.shape[1]))
         for start in range(0, len(nu), step):
             w[start : start + step] = self.halfwidth(nu[start : start + step])
         return w
+
+
+class Settled(NamedTuple):
+    """Where queries went; `paid` is money for refinements, `counts` are refinements of each specialist."""
+
+    choice: Ints
+    value: Floats
+    refined: Ints
+    failed: Ints
+    paid: Floats
+    counts: Ints
+
+
+def settle(put: Setting, m: Any, first: int, policy: str) -> Settled:
+    """Route queries ``first, first + 1, ...`` to the end: at once where nothing has to be asked for."""
+    if policy in PICKS and put.law is None and not callable(put.estimates):
+        rows = slice(first, first + len(m))
+        return Settled(
+            *voi.voi_route(
+                _floats(m),
+                _floats(put.estimates[rows]),
+                put.spreads(rows),
+                put.cost,
+                put.bands(rows),
+                price=put.price,
+                fee=put.fee,
+                outside=put.outside,
+                rule=PICKS[policy],
+                rounds=put.max_rounds,
+            )
+        )
+    chunk = Chunk(put, m.astype(np.float64), first)
+    chunk.run(policy)
+    return chunk.settled(policy)
 
 
 class Chunk:
@@ -52,10 +94,10 @@ class Chunk:
         self.done = np.zeros(m.shape, dtype=bool)
         self.done[:] = np.isinf(setting.cost)
         self.failed = np.zeros(len(m), dtype=np.int64)
+        self.paid = np.zeros(len(m))
         self.expected = None if setting.law is None else np.zeros(m.shape)
         rows = slice(first, first + len(m))
-        self.nu = setting.nu if setting.nu.ndim == 1 else setting.nu[rows]
-        self.w = setting.halfwidths(self.nu) if setting.w is None else setting.w
+        self.nu, self.w = setting.spreads(rows), setting.bands(rows)
 
     def run(self, policy: str) -> None:
         """Refine until the policy stops everywhere."""
@@ -70,7 +112,7 @@ class Chunk:
             self._take_in(active, pick)
 
     def _take_in(self, rows: Ints, pick: Ints) -> None:
-        q = self.set.ask(rows + self.first, pick)
+        q = self._ask(rows + self.first, pick)
         good = np.isfinite(q)
         self.done[rows, pick] = True
         self.failed[rows[~good]] += 1
@@ -87,16 +129,31 @@ class Chunk:
                 self.mean[at] += y[:, None] * B[g, :, i]
                 self.expected[at] += y[:, None] * A[g, :, i]
         self.refined[rows, pick] = True
+        self.paid[rows] += self.set.fee[pick]
 
-    def choice(self, policy: str) -> Ints:
-        """Best usable specialist, -1 where the outside option is strictly better."""
+    def _ask(self, queries: Ints, specialists: Ints) -> Floats:
+        source = self.set.estimates
+        q = np.asarray(
+            source(queries, specialists) if callable(source) else source[queries, specialists],
+            dtype=np.float64,
+        )
+        if q.shape != queries.shape:
+            raise ValueError(
+                f"refine must return one value a pair, {queries.shape}, got {q.shape}; NaN says it failed"
+            )
+        return q
+
+    def settled(self, policy: str) -> Settled:
+        """What came of it: the best usable specialist, -1 where the outside option is strictly better."""
         net = self.mean - self.set.price
         if policy == "weitzman":  # may use only what it refined, unless everything failed
             some = self.refined.any(axis=1, keepdims=True) | (self.set.outside > -math.inf)
             net = np.where(some & ~self.refined, -math.inf, net)
-        best = net.argmax(axis=1)
-        top = net[np.arange(len(net)), best]
-        return np.where(self.set.outside > top, -1, best)
+        rows, best = np.arange(len(net)), net.argmax(axis=1)
+        out = self.set.outside > net[rows, best]
+        value = np.where(out, self.set.outside, self.mean[rows, best])
+        each, all_ = (self.refined.sum(axis=axis) for axis in (1, 0))
+        return Settled(np.where(out, -1, best), value, each, self.failed, self.paid, all_)
 
 
 def words(flags: Flags) -> NDArray[np.int64]:
@@ -126,6 +183,10 @@ def states(law: Innovation, refined: Flags) -> Iterator[tuple[Ints, Floats, Floa
         found = [law.residual(int.from_bytes(masks[head].tobytes(), "little")) for head in heads]
         A, B = (np.stack(parts) for parts in zip(*found, strict=True))
         yield order[rows], A, B, which[rows] - first
+
+
+def _floats(values: NDArray[Any]) -> NDArray[Any]:
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
 def _rows(values: Any, rows: Ints, n: int) -> Any:
@@ -201,11 +262,11 @@ def _cheap(chunk: Chunk, rows: Ints, round_: int) -> Any:
     return np.full(len(rows), -1)
 
 
+PICKS = {"kg": "net", "kg_sigma": "index"}
 RULES: dict[str, Callable[[Chunk, Ints, int], Any]] = {
     "cheap": _cheap,
     "exhaustive": _exhaustive,
     "weitzman": _weitzman,
-    "kg": _independent("net"),
-    "kg_sigma": _independent("index"),
+    **{policy: _independent(rule) for policy, rule in PICKS.items()},
     "kg_joint": _joint,
 }

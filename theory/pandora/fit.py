@@ -200,6 +200,7 @@ def fit_router(
     names: Sequence[str] | None = None,
     nu_bins: int | None = None,
     costs: Any = None,
+    estimator_seed: int | None = None,
     progress: bool = False,
 ) -> FittedRouter:
     """Learn from a matrix of scores how much a refined estimate is worth.
@@ -225,7 +226,7 @@ def fit_router(
     dependence : {"joint", "independent"}
         Whether routing shall update specialists jointly.
     seed : int
-        Seed of folds and forest.
+        Seed of folds, and of estimators where they have none of their own.
     cheap_features : float array, shape (n, p0), optional
         Features of the cheap estimator, if not those of the expensive one.
     mask : bool array, shape (n, K), optional
@@ -237,6 +238,9 @@ def fit_router(
         Let nu depend on m through this many quantile bins.
     costs : float array, shape (K,), optional
         Costs of refining in value units, for the flag ``refinement_never_pays``.
+    estimator_seed : int, optional
+        Seed of named estimators (the forest), to compare several on the same folds; `seed` by default. A
+        regressor brings its own.
     progress : bool
         Show a progress bar on stderr.
 
@@ -291,6 +295,7 @@ def fit_router(
     if len(labels) != K:
         raise ValueError(f"names must name the {K} specialists of scores, got {len(labels)} names")
     fold = assign_folds(n, folds, groups, seed)
+    inner = seed if estimator_seed is None else integer("estimator_seed", estimator_seed, low=0)
     wide = _features("features", features, n)
     narrow = _features("cheap_features", cheap_features, n)
     narrow = wide if narrow is None else narrow
@@ -313,8 +318,8 @@ def fit_router(
         bar = tqdm(total=2, desc="cross-fitting", leave=False)
     made = []
     for name, given, X, default in (("cheap", cheap, narrow, "ridge"), ("refined", refined, wide, "trees")):
-        made.append(_estimates(name, default if given is None else given, X, y, fold, seed))
-        if made[-1][1] is None and wide is not None and _in_sample(made[-1][0], wide, y, known, fold, seed):
+        made.append(_estimates(name, default if given is None else given, X, y, fold, inner))
+        if made[-1][1] is None and wide is not None and _in_sample(made[-1][0], wide, y, known, fold, inner):
             flags.append("in_sample")
             warnings.warn(
                 f"{name} estimates seem to be in-sample: their residual variance is below half of "

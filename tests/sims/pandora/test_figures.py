@@ -5,6 +5,7 @@ import pytest
 
 from porism.sims.pandora import gaussian
 from porism.sims.pandora._peers import blocked, hull_by_pairs, hull_by_pairs_lean, in_band, routed, whole
+from porism.sims.pandora._public_sets import PUBLIC
 from porism.sims.pandora.benchmarks import BENCHMARKS
 from porism.sims.pandora.figure_data import (
     classifier_curves,
@@ -281,7 +282,7 @@ def test_hulls_by_pairs(peer):
 
 def test_public_sets_are_named_as_missing(monkeypatch):
     monkeypatch.delenv("PORISM_DATA", raising=False)
-    rows = [benchmark() for benchmark in BENCHMARKS[8:]]
+    rows = [benchmark() for benchmark in PUBLIC]
     assert len(rows) == 8
     assert all("PORISM_DATA" in row["missing"] and "https://" in row["missing"] for row in rows)
     assert all(benchmark.__doc__ for benchmark in BENCHMARKS)

@@ -113,6 +113,19 @@ def test_estimates_are_out_of_fold(needs):
     assert np.corrcoef(fitted.refined(X).ravel(), y.ravel())[0, 1] > 0.5  # the final fit has seen them
 
 
+def test_estimators_may_have_a_seed_of_their_own(needs):
+    """The forest moves, and folds and what has no seed stay; left out it is the seed of all."""
+    needs("sklearn")
+    X, y = features(200)
+    fits = [fit_router(y, features=X, folds=2, seed=1, estimator_seed=inner) for inner in (None, 1, 2)]
+    assert np.array_equal(fits[0].q_hat, fits[1].q_hat)
+    assert not np.array_equal(fits[1].q_hat, fits[2].q_hat)
+    assert np.array_equal(fits[1].folds, fits[2].folds)
+    assert np.array_equal(fits[1].m_hat, fits[2].m_hat)
+    with pytest.raises(ValueError, match="estimator_seed must be >= 0"):
+        fit_router(y, features=X, estimator_seed=-1)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["ridge", "knn", "trees"])
 def test_named_estimators_are_those_of_scikit_learn(kind, needs, tmp_path):

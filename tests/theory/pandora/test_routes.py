@@ -200,6 +200,31 @@ def test_chunks_callables_and_precision_do_not_matter(policy):
     assert np.array_equal(single.value_est, double.value_est)
 
 
+@pytest.mark.parametrize("policy", ["kg", "kg_sigma"])
+@pytest.mark.parametrize("case", range(4))
+def test_a_matrix_at_once_is_a_callable_round_by_round(policy, case):
+    """To the last digit, with ties, failures, free and impossible refinements, and means of every kind."""
+    rng = np.random.default_rng(case)
+    n, K = 300, [12, 70, 5, 2][case]
+    nu = rng.uniform(0.0, 0.8, (n, K) if case % 2 else K)
+    m = np.round(rng.normal(size=(n, K)), 1)
+    q = np.round(m + nu * rng.normal(size=(n, K)), 1)
+    q[rng.random((n, K)) < 0.1] = rng.choice([np.nan, np.inf, -np.inf])
+    c = np.round(rng.uniform(0, 0.1, K), 2)
+    c[0], c[-1] = 0.0, np.inf
+    kinds = [np.float64, np.float32, np.int64, bool], [np.float64, np.float32, np.float16, np.float64]
+    m, q = m.astype(kinds[0][case]), q.astype(kinds[1][case])
+    options = {"policy": policy, "prices": rng.random(K), "lam": [1.0, 0.3, 0.0, 1.0][case],
+               "outside": [-math.inf, 0.1, 0.0, 0.5][case], "max_rounds": [K, 3, K, 1][case]}  # fmt: skip
+    whole = route_batch(m, nu, c, refined=q, chunk=128, **options)
+    asked = route_batch(m, nu, c, refine=lambda queries, k: q[queries, k], **options)
+    for name in ("choice", "n_refine", "spend", "value_est", "n_failed"):
+        assert np.array_equal(getattr(whole, name), getattr(asked, name)), name
+    assert whole.per_specialist == asked.per_specialist
+    assert whole.n_refine.sum() > 0
+    assert whole.n_failed.sum() > 0
+
+
 @pytest.mark.parametrize("policy", ["exhaustive", "weitzman", "kg", "kg_sigma", "kg_joint"])
 def test_what_fails_is_asked_once_and_not_charged(policy):
     rng = np.random.default_rng(6)
@@ -347,7 +372,7 @@ def test_results(tmp_path, needs):
     assert len(frame) == 20
 
 
-def peak(n, chunk, each, policy):
+def peak(n, chunk, each, policy, asked):
     """Bytes at the highest point beyond what was there before."""
     rng = np.random.default_rng(0)
     m, q = (rng.normal(size=(n, 32)).astype(np.float32) for _ in range(2))
@@ -355,25 +380,31 @@ def peak(n, chunk, each, policy):
     law = (np.eye(32) * 0.25,) * 2 if policy == "kg_joint" else None
     tracemalloc.start()
     try:
-        route_batch(m, nu, 0.15, policy=policy, refined=q, innovation=law, chunk=chunk, max_rounds=3)
+        refine = (lambda queries, k: q[queries, k]) if asked else q
+        route_batch(m, nu, 0.15, policy=policy, refine=refine, innovation=law, chunk=chunk, max_rounds=3)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
-    ("policy", "each"),
-    [(p, False) for p in ("exhaustive", "weitzman", "kg", "kg_joint")] + [("kg_sigma", True)],
+    ("policy", "each", "asked"),
+    [
+        *((p, False, False) for p in ("exhaustive", "weitzman", "kg", "kg_joint")),
+        ("kg", False, True),
+        ("kg_sigma", True, False),
+        ("kg_sigma", True, True),
+    ],
 )
-def test_memory_is_that_of_a_chunk(policy, each, monkeypatch):
+def test_memory_is_that_of_a_chunk(policy, each, asked, monkeypatch):
     """As the docstring says, beyond results and a constant: a block of entries, the cache of sets."""
     from porism.theory.pandora import _bulk, innovation
 
     monkeypatch.setattr(innovation, "CACHE", 1 << 18)
     monkeypatch.setattr(_bulk, "BLOCK", 1 << 14)
     n = 4000
-    peak(10, 10, each, policy)  # compiled code is loaded, and counted, once
-    small, large = (peak(n, chunk, each, policy) for chunk in (200, 2000))
+    peak(10, 10, each, policy, asked)  # compiled code is loaded, and counted, once
+    small, large = (peak(n, chunk, each, policy, asked) for chunk in (200, 2000))
     entry = (70 if policy == "kg_joint" else 50) + (20 if each else 0)
     blocks = 2**20 if policy == "kg_joint" or each else 2**18
     assert blocks < n * 32 * 16  # copies of all means would show
