@@ -9,15 +9,13 @@ from porism import sims
 FULL = os.environ.get("PORISM_JOB") == "full"
 LEDGER = {claim.id: claim for claim in sims.ledger()}
 # some seconds each: not in the light job
-SLOW = {"PD-4", "PD-8", "PD-13", "PD-14", "PD-17", "PD-18", "SF-8b", "SF-10", "SF-14", "DK-15b", "DK-18b"} | {
-    "DK-19",
-    "DK-20",
-    "DK-25",
-    "DK-25b",
+SLOW = {
+    *("PD-4", "PD-8", "PD-13", "PD-14", "PD-17", "PD-18", "SF-8b", "SF-10", "SF-14"),
+    *("DK-15b", "DK-18b", "DK-19", "DK-20", "DK-25", "DK-25b", "TC-5f", "TC-7", "TC-9b", "TC-10"),
 }
 # seconds at the size of the papers too; the others run there with their notebook
 PAPER = {
-    *("DK-1", "DK-3", "DK-7", "DK-8", "DK-11", "DK-12", "DK-13", "DK-21", "DK-24", "PB-18"),
+    *("DK-1", "DK-3", "DK-7", "DK-8", "DK-11", "DK-12", "DK-13", "DK-21", "DK-24"),
     *("SF-1", "SF-3", "SF-4b", "SF-6", "SF-8", "SF-8d", "SF-9", "SF-11", "SF-12"),
 }
 

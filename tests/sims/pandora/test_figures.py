@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import curves, panel
 
 from porism.sims.pandora import gaussian
 from porism.sims.pandora._peers import blocked, hull_by_pairs, hull_by_pairs_lean, in_band, routed, whole
@@ -15,7 +16,7 @@ from porism.sims.pandora.figure_data import (
     policy_gaps,
     spend_by_rate,
 )
-from porism.sims.pandora.figures import FIGURES, GATE
+from porism.sims.pandora.figures import GATE
 from porism.theory.pandora import (
     POLICIES,
     bidder_statics,
@@ -27,62 +28,6 @@ from porism.theory.pandora import (
     route_batch,
     wedge_threshold,
 )
-
-EXTRAS = {"F4": "sklearn", "F7": "sklearn"}
-NAMES = [pytest.param(n, marks=[pytest.mark.full] if n in EXTRAS else []) for n in FIGURES]
-
-
-@pytest.fixture
-def draw(needs):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, seed=0, ax=None):
-        if name in EXTRAS:
-            needs(EXTRAS[name])
-        ax = FIGURES[name]("smoke", np.random.default_rng(seed), ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
-
-
-def curves(ax):
-    """Labelled lines by label."""
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
-
-def panel(ax, title):
-    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
-    return found
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-    from matplotlib import pyplot
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name)
-    assert dict(matplotlib.rcParams) == before
-    assert FIGURES[name].__doc__
-    for axes in ax.figure.axes:
-        if axes.get_title(loc="left") and name != "F2":
-            assert axes.get_xlabel()
-            assert axes.get_ylabel()
-    given = pyplot.subplots(2, 1)[1][0]
-    again = draw(name, ax=given)
-    assert again is given
-    for one, two in zip(ax.lines, again.lines, strict=True):
-        np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
-
-
-def test_the_set_is_complete():
-    assert list(FIGURES) == [f"F{number}" for number in range(1, 8)]
 
 
 def test_indices(draw):
