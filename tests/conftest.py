@@ -24,7 +24,7 @@ def find_module(name):
         (pytest.fail if FULL else pytest.skip)(f"{name} is not installed")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def needs():
     """Import an optional package: without it the light job skips the test and the full job fails it."""
     return find_module

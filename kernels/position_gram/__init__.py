@@ -36,7 +36,8 @@ def position_gram(
     backend : {"auto", "cpu", "triton", "reference"}
         Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
     chunk : int, default 256
-        Examples on a side of the tiles that the CPU path works on; Triton has tiles of its own.
+        Most examples on a side of the tiles that the CPU path works on, which takes 128 at most; Triton has
+        tiles of its own.
 
     Returns
     -------
@@ -58,11 +59,13 @@ def position_gram(
 
     Floor: ``N^2 T (d_i + d_o + 1)`` FLOP by symmetry; ``N T (d_i + d_o) b ceil(N / tile)`` bytes read for
     entries of b bytes, and the result. Products of all positions kept at once would take ``3 T N^2`` numbers;
-    the CPU path takes some ``2 chunk^2``, or up to T / 8 products where they are small, besides the result,
+    the CPU path takes some ``2 tile^2``, or up to T / 8 products where they are small, besides the result,
     and copies of some positions where precision asks for it. For N = T = 64 and d_i = d_o = 128 in float64 on
-    one core that is 0.07 times the bytes, in 2 to 3 ms: 0.3 times the seconds of two einsum of torch over all
-    positions, those of NumPy's (which uses symmetry too), and 1/500 of those of contracted Jacobians of
-    torch.func. Triton does half of the tiles and mirrors them. Time on a GPU: not measured.
+    one core the sum takes 0.07 times the bytes and 2 to 3 ms: 0.7 times the seconds of two einsum of torch
+    over all positions, those of NumPy's product (which uses symmetry too), and 1/500 of those of contracted
+    Jacobians of torch.func. One matrix a position takes 0.75 times the seconds of einsum there, 0.85 times
+    for N = 256 and T = 32, half for N = 1024, T = 4 and d = 256. Triton does half of the tiles and mirrors
+    them. Time on a GPU: not measured.
 
     References
     ----------

@@ -33,9 +33,16 @@ def native(name: str, value: Any, ndim: int | None = None) -> Any:
         x = x.float() if tensor else x.astype(np.float32)
     if ndim is not None and x.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {tuple(x.shape)}; reshape it")
-    if not bool(library_of(x).isfinite(x).all()):
+    if not _finite(x):
         raise ValueError(f"{name} must be finite, got NaN or infinity; drop or replace these values")
     return x
+
+
+def _finite(x: Any) -> bool:
+    """Without a mask of the size of x where torch holds it."""
+    if is_tensor(x) and x.numel():
+        x = sys.modules["torch"].stack(x.detach().aminmax())  # carries NaN
+    return bool(library_of(x).isfinite(x).all())
 
 
 def float64(name: str, value: Any, ndim: int | None = None) -> NDArray[np.float64]:
