@@ -46,9 +46,8 @@ def modules(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             rows = np.arange(len(energy.modules))
             share = energy.share.mean(axis=1)
             place.barh(rows, share, 0.86, color="0.88", label="target token's share of the gradient")
-            for i, rule in enumerate(energy.rules):
-                color, marker, name = RULE_LOOKS[rule]
-                mean = energy.captured[:, i].mean(axis=1)
+            for rule, (color, marker, name) in RULE_LOOKS.items():
+                mean = energy.captured[:, energy.rules.index(rule)].mean(axis=1)
                 look: dict[str, Any] = {"linestyle": "none", "markersize": 6, "label": f"captured by {name}"}
                 place.plot(mean, rows + OFFSETS[rule], marker, color=color, **look)
             place.plot(

@@ -34,9 +34,9 @@ START_LOOKS = {
     "pissa": (RED, "v", "PiSSA"),
     "all": (SKY, "^", "PCA, all tokens"),
     "target": (ORANGE, "D", "PCA, target token"),
-    "auto": (GREEN, "s", "PCA, by module"),
+    "auto": (GREEN, "s", "PCA, measured"),
     "target_pivot": (ORANGE, "P", "PCA, target, pivot"),
-    "auto_pivot": (PURPLE, "P", "PCA, by module, pivot"),
+    "auto_pivot": (PURPLE, "P", "PCA, measured, pivot"),
 }
 """Colour, marker and name of each start: the same in every panel."""
 

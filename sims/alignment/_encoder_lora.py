@@ -1,6 +1,7 @@
 """Adapters on the tiny encoder: what their starts read, how they train, and where the gradient is."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from torch.nn import functional as F
 from porism.sims.alignment._encoder_text import TASKS, Windows, windows
 from porism.sims.alignment._rotation import canonical, move_second, rotate
 
-__all__ = ["Lora", "basis", "features", "gradients", "starts", "train", "world"]
+__all__ = ["Lora", "basis", "features", "gradients", "measured", "starts", "train", "world"]
 
 HEAD_SD = 0.02
+PROBES = 4
 
 Floats = NDArray[np.float64]
 Features = dict[str, dict[str, Floats]]
@@ -89,6 +91,31 @@ def features(model: Any, data: Windows) -> Features:
         both = (("target", target), ("all", every), ("auto", auto))
         found[name] = {rule: value.double().numpy() for rule, value in both}
     return found
+
+
+def measured(
+    model: Any, data: Windows, found: Features, names: Iterable[str], r: int, rng: np.random.Generator
+) -> Features:
+    """Features whose rule "auto" is the one of largest first-step energy, under heads other than the task's.
+
+    Candidates are all rules, centred or not; not those that leave directions open. Rows that are not to be
+    centred come with their negatives: the covariance of both is the second moment.
+    """
+    heads = HEAD_SD * rng.standard_normal((PROBES, 2, model.config.d))
+    slopes = [gradients(model, head, data) for head in heads]
+    chosen = dict(found)
+    for name in names:
+        best = -1.0
+        for rows in found[name].values():
+            for candidate in (rows, np.concatenate([rows, -rows])):
+                if np.linalg.matrix_rank(candidate - candidate.mean(axis=0)) < r:
+                    continue
+                a = basis(candidate, r, rng)
+                energy = sum(float(np.sum((slope[name][0] @ a.T) ** 2)) for slope in slopes)
+                if energy > best:
+                    best = energy
+                    chosen[name] = found[name] | {"auto": candidate}
+    return chosen
 
 
 def basis(rows: Floats, r: int, rng: np.random.Generator) -> Floats:

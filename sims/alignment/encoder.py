@@ -35,8 +35,9 @@ ENCODER_METHODS = (
     "auto_pivot",
 )
 """Random starts, top singular vectors of the weight, and principal directions of the inputs: those of all
-tokens, of the token that is read, and by the rule for each module (attention-pooled for v; all tokens where
-the token that is read is constant); the last two with a canonical rotation after a tenth of the steps."""
+tokens, of the token that is read, and of what has the largest first-step energy in each module (these, or
+attention-pooled ones for v, centred or not), measured under other heads than the task's; the last two with a
+canonical rotation after a tenth of the steps."""
 
 Floats = NDArray[np.float64]
 
@@ -273,6 +274,8 @@ def compare_encoder_starts(
         for k, seed in enumerate(numbers):
             for i, task in enumerate(chosen):
                 data, head, found, start = lora.world(model, task, seed, n, n_test, length)
+                probes = np.random.default_rng([seed, start, 1])
+                found = lora.measured(model, data[0], found, layers, r, probes)
                 for j, method in enumerate(named):
                     kind, _, pivot = method.partition("_")
                     # the same draws for every method: where two starts both need random rows, they share them

@@ -28,7 +28,9 @@ class ModuleEnergy(Result):
     modules : tuple of str
         "blocks.0.q" and so on.
     rules : tuple of str
-        "target", "all" and "auto".
+        "target", "all", "module" (by the kind of module: attention-pooled for values, all tokens for keys and
+        where the target is constant, else the target) and "auto" (the largest first-step energy of all these,
+        centred or not, measured under other heads than the task's).
     share : float64 array of shape (modules, seeds)
         Share of the target token in the squared gradients at a module's outputs.
     captured : float64 array of shape (modules, rules, seeds)
@@ -174,11 +176,13 @@ def measure_energy(
     model, _ = _encoder_text.pretrained(
         width, length, integer("pretrain_steps", pretrain_steps, 1), pretrain_seed
     )
-    rules = ("target", "all", "auto")
+    rules = ("target", "all", "module", "auto")
     shares, captured, random = [], [], np.empty(0)
     names: tuple[str, ...] = ()
     for seed in numbers:
         data, head, found, start = lora.world(model, task, seed, n, 2, length)
+        found = {name: rows | {"module": rows["auto"]} for name, rows in found.items()}
+        found = lora.measured(model, data[0], found, found, r, np.random.default_rng([seed, start, 1]))
         slopes = lora.gradients(model, head, data[0])
         names = tuple(slopes)
         random = np.array([r / slope.shape[1] for slope, _ in slopes.values()])

@@ -12,6 +12,7 @@ from porism.checks import generator, one_of
 from porism.errors import NumericalWarning
 from porism.results import Result
 from porism.sims.alignment._adapters import Adapter, disabled, find_adapters, write
+from porism.sims.alignment._choice import Choice, choose
 from porism.sims.alignment.features import Features, collect_features
 from porism.sims.hooks import is_mapping
 from porism.theory.alignment.subspace import Subspace, principal_subspace
@@ -43,10 +44,12 @@ class InitReport(Result):
         where they are not centred); NaN without variance.
     n_random : int64 array of shape (k,)
         Rows of A that the features do not determine; these are random.
-    adapter_name, match_norm, center : str, str and bool
+    adapter_name, match_norm, center : str, str and bool or None
         As asked for.
     n_seen, n_dropped : int
         Samples used, and left out.
+    centred : bool array of shape (k,), or None
+        Whether the mean was taken off; None in older files, where `center` says it.
 
     Examples
     --------
@@ -67,7 +70,8 @@ class InitReport(Result):
     match_norm: str = "orthonormal"
     n_seen: int = 0
     n_dropped: int = 0
-    center: bool = True
+    center: bool | None = True
+    centred: NDArray[np.bool_] | None = None
 
     def summary(self) -> str:
         """Say in one line what was done.
@@ -93,7 +97,8 @@ def init_pivot_lora(
     position: str | Callable[[Any], Any] = "cls",
     pooling: str = "auto",
     match_norm: str = "orthonormal",
-    center: bool = True,
+    center: bool | None = None,
+    measure: bool = True,
     labels_key: str | None = "labels",
     max_rows: int | None = None,
     mask_token_id: int | None = None,
@@ -113,20 +118,25 @@ def init_pivot_lora(
         Model with LoRA of linear layers (quantised ones and Conv1D included), as ``get_peft_model`` gives
         with ``init_lora_weights=True``.
     batches : iterable
-        As in :func:`collect_features`; each is used once. Labels only tell which samples to leave out, and
-        real-valued ones not even that.
+        As in :func:`collect_features`; with `measure` they are kept and run four times. Labels give the
+        classes and tell which samples to leave out; real-valued ones do neither.
     adapter_name : str, default "default"
         Adapter to start; others are left alone, and are switched off while features are read.
     position : {"cls", "last", "mask"} or callable
         Target of each sample, as in :func:`collect_features`.
     pooling : {"auto", "target", "attention", "all"}
-        Which rows to use, as in :func:`collect_features`.
+        Which rows to use, as in :func:`collect_features`; "auto" is refined by `measure`.
     match_norm : {"orthonormal", "kaiming"}
         Length of each row of A: 1, or ``1/sqrt(3)``, so that the mean of ``||A||_F^2`` is that of peft's own
         start. A random orthonormal A has three times the energy of peft's start before any direction counts.
-    center : bool, default True
+    center : bool, optional
         Whether the mean of the rows is taken off before. False lets the mean direction in, which often has
-        most of the first gradient but is the same for all samples: it acts as a bias.
+        most of the first gradient but is the same for all samples: it acts as a bias. None: what is measured,
+        and True where nothing is.
+    measure : bool, default True
+        With ``pooling="auto"`` and classes in the batches: whether each module takes the rows (by its kind,
+        of the target, of all tokens; centred or not) with the largest first-step energy ``|G A'|_F^2``, which
+        a backward pass gives. False: the rule by kind, from a forward pass only.
     labels_key : str or None, default "labels"
         Entry of a batch that the model does not get; None: the batch goes to the model whole.
     max_rows : int, optional
@@ -172,9 +182,14 @@ def init_pivot_lora(
     that an optimiser built before remains valid; its moments are not touched. Memory: the features of all
     modules at once, ``rows d`` numbers each, shared where modules have the same input.
 
+    G is measured on the batches themselves, since the first step is taken on them: for a classifier it is
+    the gradient of its own loss, else that under random heads on the output at the target. It is
+    differentiated to the outputs of the modules only, so weights may be quantised. Rows that leave directions
+    open do not stand for election. Where there is nothing to measure, `reason` says so.
+
     References
     ----------
-    DK-9, DK-15 and DK-16 (reconstruction).
+    DK-7, DK-9, DK-15 and DK-16 (reconstruction).
 
     Examples
     --------
@@ -184,30 +199,39 @@ def init_pivot_lora(
     """
     one_of("match_norm", match_norm, NORMS)
     one_of("on_degenerate", on_degenerate, ("warn", "raise"))
-    if not isinstance(center, bool):
-        raise TypeError(f"center must be a bool, got {type(center).__name__}; pass True or False")
+    if center is not None and not isinstance(center, bool):
+        raise TypeError(f"center must be a bool, got {type(center).__name__}; pass True or False, or None")
+    if not isinstance(measure, bool):
+        raise TypeError(f"measure must be a bool, got {type(measure).__name__}; pass True or False")
     rng = generator(random_state)
     adapters = find_adapters(peft_model, adapter_name, "initialising")
     _refuse(peft_model, adapters, adapter_name, overwrite)
-    with disabled(peft_model):
-        features = collect_features(
-            peft_model,
-            batches if labels_key is None else _without_real_labels(batches, labels_key),
-            [adapter.name for adapter in adapters],
-            position=position,
-            labels_key=labels_key,
-            pooling=pooling,
-            max_rows=max_rows,
-            mask_token_id=mask_token_id,
-            random_state=rng,
+    measure = measure and pooling == "auto" and labels_key is not None
+    given = batches if labels_key is None else _without_real_labels(batches, labels_key)
+    given = list(given) if measure else given
+    where: dict[str, Any] = {"position": position, "labels_key": labels_key, "mask_token_id": mask_token_id}
+    names = [adapter.name for adapter in adapters]
+
+    def collect(rule: str) -> dict[str, Features]:
+        return collect_features(
+            peft_model, given, names, pooling=rule, max_rows=max_rows, random_state=rng, **where
         )
-    found = _subspaces(adapters, features, center, on_degenerate, rng)
+
+    with disabled(peft_model):
+        features = collect(pooling)
+        chosen: dict[str, Choice] = {}
+        if measure:
+            features, chosen = choose(
+                peft_model, given, adapters, features, collect, center, where, rng.spawn(1)[0]
+            )
+    centred = {name: chosen[name].center if name in chosen else center is not False for name in names}
+    found = _subspaces(adapters, features, centred, on_degenerate, rng)
     for adapter in adapters:
         write(adapter.a, NORMS[match_norm] * found[adapter.name].basis)
         write(adapter.b, np.zeros(tuple(adapter.b.shape)))
         if adapter.bias is not None:
             write(adapter.bias, np.zeros(tuple(adapter.bias.shape)))
-    return _report(adapters, features, found, adapter_name, match_norm, center)
+    return _report(adapters, features, found, adapter_name, match_norm, center, centred)
 
 
 def _without_real_labels(batches: Any, labels_key: str) -> Iterator[Any]:
@@ -255,17 +279,17 @@ def _refuse(model: Any, adapters: list[Adapter], adapter_name: str, overwrite: b
 def _subspaces(
     adapters: list[Adapter],
     features: dict[str, Features],
-    center: bool,
+    centred: dict[str, bool],
     on_degenerate: str,
     rng: np.random.Generator,
 ) -> dict[str, Subspace]:
-    known: dict[tuple[int, int], Subspace] = {}
+    known: dict[tuple[int, int, bool], Subspace] = {}
     found: dict[str, Subspace] = {}
     for adapter, child in zip(adapters, rng.spawn(len(adapters)), strict=True):
         rows = features[adapter.name]
-        key = (id(rows.x), adapter.r)  # query, key and value share their rows
+        key = (id(rows.x), adapter.r, centred[adapter.name])  # query, key and value share their rows
         if key not in known:
-            known[key] = _subspace(adapter, rows, center, child)
+            known[key] = _subspace(adapter, rows, centred[adapter.name], child)
         found[adapter.name] = known[key]
     short = [(a.name, found[a.name].n_random) for a in adapters if found[a.name].n_random]
     if short:
@@ -303,7 +327,8 @@ def _report(
     found: dict[str, Subspace],
     adapter_name: str,
     match_norm: str,
-    center: bool,
+    center: bool | None,
+    centred: dict[str, bool],
 ) -> InitReport:
     names = [adapter.name for adapter in adapters]
     first = features[names[0]]
@@ -314,13 +339,14 @@ def _report(
         r=np.array([adapter.r for adapter in adapters], dtype=np.int64),
         d=np.array([adapter.d for adapter in adapters], dtype=np.int64),
         rows=np.array([len(features[name].x) for name in names], dtype=np.int64),
-        explained=np.array([_explained(features[name], found[name], center) for name in names]),
+        explained=np.array([_explained(features[name], found[name], centred[name]) for name in names]),
         n_random=np.array([found[name].n_random for name in names], dtype=np.int64),
         adapter_name=adapter_name,
         match_norm=match_norm,
         center=center,
         n_seen=first.n_seen,
         n_dropped=first.n_dropped,
+        centred=np.array([centred[name] for name in names]),
     )
 
 

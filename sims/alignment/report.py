@@ -268,7 +268,8 @@ def alignment_report(
     the training samples, as an adapter would get them, and the signal from one mean a sample; samples are
     never split between folds. Rho sees class means only: a task carried by covariances has rho near 0 and may
     gain all the same. From few samples the error is large (rmse about 0.17 at 16 to 64), and gains of tasks
-    of different difficulty do not compare (DK-19). Cost: ``8 repeats`` eigenproblems a module.
+    of different difficulty do not compare (DK-19). Features are those of a forward pass, by kind of module;
+    `init_pivot_lora` may measure others to be better. Cost: ``8 repeats`` eigenproblems a module.
 
     References
     ----------

@@ -58,34 +58,31 @@ def test_base_weights(row):
 
 @on("first step, topic", "first step, token")
 def test_first_step_of_the_last_block(row):
-    """Where the rule for each module is exact."""
+    """Where the target or what it attends to carries all of the gradient."""
     last = [ratio for name, ratio in row["modules"].items() if name.startswith("blocks.1.")]
     assert len(last) == 5
     assert min(last) >= 0.95
     assert row["overall"] > 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="first block: tokens other than the target carry a fifth of the gradient"
-)
 @on("first step, topic", "first step, token")
 def test_first_step_of_all_blocks(row):
-    """Found .918 (topic) and .9495 (token), at blocks.0.up, where all tokens are better."""
+    assert len(row["modules"]) == 10
     assert min(row["modules"].values()) >= 0.95
 
 
 @on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
 def test_error_of_rho(row):
-    """Where a signal is detected: a condition that was added after the bar had failed on all tasks."""
-    assert row["detected"] > 72
-    assert row["error_ratio"] <= 0.4
+    assert row["posterior_ratio_all"] <= 0.4
+    assert row["posterior_ratio"] <= 0.4
+    assert row["crossfit_ratio"] <= 0.4  # where a signal is detected: added after the bar had failed on all
 
 
-@pytest.mark.xfail(strict=True, reason="without a detected signal the estimate is mostly noise")
+@pytest.mark.xfail(strict=True, reason="without a detected signal the bare ratio is mostly noise")
 @on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
-def test_error_of_rho_on_all_tasks(row):
-    """Found .48 and .44."""
-    assert row["error_ratio_all"] <= 0.4
+def test_error_of_the_bare_ratio_on_all_tasks(row):
+    """Found .48 and .44; the posterior mean is there for it."""
+    assert row["crossfit_ratio_all"] <= 0.4
 
 
 @on("downstream, topic", "downstream, token")
@@ -97,6 +94,6 @@ def test_downstream(row):
 
 @on("real_text")
 def test_real_text(row):
-    """Reported; the pooled start of values must win, while that of queries misses the mean (no pass mark)."""
-    assert row["energy_ratios"]["value"] > 1
+    """Both kinds of module must win; the heads of the measurement are not those of the benchmark."""
+    assert min(row["energy_ratios"].values()) > 1
     assert sum(row["recommendations"].values()) == 12

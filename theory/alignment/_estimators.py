@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.alignment import _crossfit, _jackknife, _pca, _ustatistic
+from porism.theory.alignment import _crossfit, _jackknife, _pca, _posterior, _ustatistic
 
 _PERMUTATIONS = 200
 _NORMAL = 1.959963984540054  # 97.5 % quantile
@@ -51,16 +51,37 @@ class Job:
 
     def crossfit(self) -> tuple[float, float]:
         """Unclipped and clipped share."""
-        total = float(self._scatter(self.data.z))
-        if self.basis is not None:
-            inside, whole = float(self._scatter(self.data.rows @ self.basis.T)), total
-        else:
-            pairs = zip(self.images(), self.folds, strict=True)
-            inside = float(np.mean([self._scatter(image[held], held) for image, held in pairs]))
-            whole = float(np.mean([self._scatter(self.data.z[held], held) for held in self.folds]))
+        inside, whole, total = self._scatters()
         kept, lost = max(inside, 0.0), max(whole - inside, 0.0)
         value = inside / total if total else math.nan
         return value, kept / (kept + lost) if kept + lost > 0 else math.nan
+
+    def posterior(self) -> tuple[float, float]:
+        """Unclipped share, and its posterior mean."""
+        inside, _, total = self._scatters()
+        share = _posterior.share(inside, total, self._covariance(), self.r / self.data.d)
+        return inside / total if total else math.nan, share
+
+    def _scatters(self) -> tuple[float, float, float]:
+        """Debiased scatter within the subspace and in all of the same rows, and in all of the sample."""
+        total = float(self._scatter(self.data.z))
+        if self.basis is not None:
+            return float(self._scatter(self.data.rows @ self.basis.T)), total, total
+        pairs = zip(self.images(), self.folds, strict=True)
+        inside = float(np.mean([self._scatter(image[held], held) for image, held in pairs]))
+        return inside, float(np.mean([self._scatter(self.data.z[held], held) for held in self.folds])), total
+
+    def _covariance(self) -> NDArray[np.float64]:
+        """Of the scatters within the subspaces and in all, from what rows of a class differ by."""
+        classes = len(self.counts)
+        size = np.bincount(self.codes[self.folds[0]])
+        members = np.zeros((classes, len(self.folds), len(self.codes)), dtype=bool)
+        within = np.zeros((2, 2))
+        for k, (image, held) in enumerate(zip(self.images(), self.folds, strict=True)):
+            codes = self.codes[held]
+            members[codes, k, held] = True
+            within += _posterior.traces(image[held], self.data.z[held], codes, classes) / len(self.folds)
+        return 2 * within * _posterior.weight_products(self.shares, self.weights, size, self.counts, members)
 
     def in_sample(self, corrected: bool) -> tuple[float, float]:
         """Unclipped and clipped share of the in-sample scatter, corrected by permutations if asked."""

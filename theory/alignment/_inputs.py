@@ -11,6 +11,7 @@ from porism.theory.alignment import _crossfit
 
 _DOUBLE = float(np.finfo(np.float64).eps)
 _BFLOAT16 = 2.0**-7
+FOLDED = ("crossfit", "posterior")  # estimators whose subspace comes from training folds
 _LARGEST = 256  # rows for which the interval is computed
 
 
@@ -98,12 +99,14 @@ def admit(
     if len(classes) < 2:
         raise ValueError(f"alignment needs at least 2 classes, got {len(classes)}")
     small = int(counts.argmin())
-    if estimator == "crossfit" and counts[small] < 2:
+    if estimator == "posterior" and not folded:
+        raise ValueError('estimator="posterior" estimates its subspace from folds; leave basis out')
+    if estimator in FOLDED and counts[small] < 2:
         raise ValueError(
             f"class {classes[small]} has 1 sample; the debiased estimator needs 2 "
             '(use estimator="plugin" for the in-sample value)'
         )
-    if estimator == "crossfit" and folded:
+    if estimator in FOLDED and folded:
         held = len(counts) * _crossfit.fold_size(counts)
         if n - held < 2:
             raise ValueError(
@@ -112,7 +115,7 @@ def admit(
             )
     if ci and estimator != "crossfit":
         raise ValueError(
-            f'ci=True needs estimator="crossfit", got {estimator!r}; in-sample values have no interval'
+            f'ci=True needs estimator="crossfit", got {estimator!r}; the others have no interval'
         )
     if ci and n > _LARGEST:
         raise ValueError(

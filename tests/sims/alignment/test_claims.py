@@ -1,8 +1,6 @@
 """The ledger of alignment: every claim and its control, on two streams, and its oracles."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +12,6 @@ from porism.sims.alignment.claims.pivot import _steady
 from porism.theory.alignment import linear_drop, wedin_bound
 
 LEDGER = {claim.id: claim for claim in sims.ledger("alignment")}
-TORCH = {"DK-15", "DK-15b", "DK-16", "DK-25b"}
-SLOW = {"DK-15b", "DK-18b", "DK-19", "DK-20", "DK-25", "DK-25b"}
 KINDS = (
     dict.fromkeys(["DK-4", "DK-5", "DK-9", "DK-10", "DK-13", "DK-14", "DK-18b"], "statistical")
     | dict.fromkeys(["DK-19", "DK-20", "DK-23b", "DK-25", "DK-25b"], "empirical")
@@ -27,41 +23,6 @@ def test_the_ledger_is_complete():
     assert {id.rstrip("b") for id in LEDGER} == {f"DK-{k}" for k in range(1, 26)}
     assert {id: claim.kind for id, claim in LEDGER.items()} == dict.fromkeys(LEDGER, "theorem") | KINDS
     assert all(claim.module == "alignment" for claim in LEDGER.values())
-
-
-def cases():
-    """Every claim on two streams; the light job takes the quick ones on the first."""
-    for seed in (0, 1):
-        for id in LEDGER:
-            yield pytest.param(id, seed, marks=pytest.mark.slow if seed or id in SLOW else ())
-
-
-@pytest.mark.parametrize(("id", "seed"), list(cases()))
-def test_as_stated(id, seed, needs, small):
-    if id in TORCH:
-        needs("torch")
-    if id in ("DK-15b", "DK-25b"):
-        needs("safetensors")
-    outcome = LEDGER[id].run(seed=seed)
-    assert outcome.ok, (outcome.verdict, outcome.error, outcome.evidence, outcome.control_evidence)
-    assert outcome.evidence.quantity
-    assert outcome.evidence.trials > 1
-    assert outcome.to_dict()["verdict"] == outcome.verdict
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("id", ["DK-1", "DK-3", "DK-7", "DK-8", "DK-11", "DK-12", "DK-13", "DK-21", "DK-24"])
-def test_at_paper_scale(id):
-    """Those that take seconds there; the others run with the notebook."""
-    outcome = LEDGER[id].run("paper")
-    assert outcome.ok, (outcome.verdict, outcome.error, outcome.evidence, outcome.control_evidence)
-
-
-@pytest.mark.parametrize("id", ["DK-3", "DK-9", "DK-22"])
-def test_the_same_numbers_again(id):
-    one, two = (LEDGER[id].run(seed=9) for _ in range(2))
-    assert one.evidence.to_dict() == two.evidence.to_dict()
-    assert one.control_evidence.to_dict() == two.control_evidence.to_dict()
 
 
 def test_pair_sums():
@@ -171,19 +132,3 @@ def test_a_control_breaks_what_it_names():
     m = (oracles.orthonormal(rng, 2, 9).T * [1.0, 0.999]) @ oracles.orthonormal(rng, 2, 8)
     with pytest.raises(ValueError, match="m must have rank r=1, got rank 2"):
         wedin_bound(m, m + 1e-3, 1)
-
-
-def test_smoke_needs_no_extra(root):
-    """The ledger of a light install: nothing is imported that only an extra brings."""
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'peft', 'sklearn', 'pandas', 'sympy'):\n"
-        "    sys.modules[name] = None\n"
-        "from porism import sims\n"
-        "ids = ('DK-3', 'DK-11', 'DK-23')\n"
-        "ledger = {claim.id: claim for claim in sims.ledger('alignment')}\n"
-        "print([ledger[id].run().verdict for id in ids])\n"
-        "print('porism[torch]' in ledger['DK-15'].run().error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
-    assert done.stdout.splitlines() == ["['holds', 'holds', 'holds']", "True"]

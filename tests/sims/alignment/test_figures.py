@@ -1,9 +1,8 @@
 """Figures show what the data functions return, and the data functions what the theory says."""
 
-import inspect
-
 import numpy as np
 import pytest
+from helpers import curves, panel
 
 from porism.sims.alignment import sample_spiked
 from porism.sims.alignment._adapter_figures import FLOOR
@@ -32,43 +31,6 @@ from porism.theory.alignment import (
     subcritical_enrichment,
 )
 
-EXTRAS = {"F6": ["torch", "safetensors"], "F8": ["torch", "safetensors"]}
-NAMES = [pytest.param(name, marks=pytest.mark.full if name in EXTRAS else ()) for name in FIGURES]
-
-
-@pytest.fixture
-def cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("PORISM_CACHE", str(tmp_path_factory.getbasetemp() / "alignment"))
-
-
-@pytest.fixture
-def draw(needs, cache):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, rng=0, ax=None):
-        for module in EXTRAS.get(name, ()):
-            needs(module)
-        ax = FIGURES[name]("smoke", rng, ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
-
-
-def curves(ax):
-    """Labelled lines by label."""
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
-
-def panel(ax, title):
-    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
-    return found
-
 
 def bars_of(ax):
     """Centres and half lengths of error bars by label."""
@@ -80,47 +42,11 @@ def bars_of(ax):
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name, np.random.default_rng(0))
-    assert dict(matplotlib.rcParams) == before
-    assert inspect.getdoc(FIGURES[name]).splitlines()[0].endswith(".")
-    figure = ax.figure.bbox
-    for axes in ax.figure.axes:
-        if axes.get_label() == "<colorbar>":
-            assert axes.get_ylabel()
-            continue
-        assert axes.get_xlabel()
-        assert axes.get_title(loc="left")
-        if legend := axes.get_legend():
-            box = legend.get_window_extent()
-            assert box.y1 <= axes.xaxis.label.get_window_extent().y0 + 1 < axes.bbox.y0
-            assert box.x0 >= figure.x0
-            assert box.x1 <= figure.x1
-        for text in (axes._left_title, axes.xaxis.label, *axes.texts):
-            assert text.get_window_extent().x1 <= figure.x1 + 1, text
-    with pytest.raises(ValueError, match="scale must be one of"):
-        FIGURES[name]("poster", 0)
-
-
 def test_the_set_is_complete():
     assert list(FIGURES) == [f"F{number}" for number in range(1, 9)]
     assert set(PREDICTOR_NAMES) == set(PREDICTORS)
     assert set(SHOWN_METHODS) <= set(START_LOOKS)
     assert len(LOOKS) == len({look[0] for look in LOOKS})
-
-
-def test_given_axes(draw):
-    from matplotlib import pyplot
-
-    given = pyplot.subplots(2, 1)[1][0]
-    assert draw("F2", ax=given) is given
-    fresh = draw("F2")
-    for one, two in zip(fresh.lines, given.lines, strict=True):
-        np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
 
 
 def test_panels_and_seeds():
@@ -275,7 +201,7 @@ def test_modules(draw, needs):
         for rule, name in (
             ("target", "PCA, target token"),
             ("all", "PCA, all tokens"),
-            ("auto", "PCA, by module"),
+            ("auto", "PCA, measured"),
         ):
             x = curves(place)[f"captured by {name}"].get_xdata()
             np.testing.assert_allclose(x, energy.captured[:, energy.rules.index(rule)].mean(axis=1))

@@ -32,7 +32,7 @@ def test_a_spans_the_principal_directions_and_the_base_is_untouched(adapted, kin
     model = adapted.lora(kind, base)
     kept = {name: (a, b) for name, (a, b) in adapted.factors(model).items()}
     wanted = {id(p): p.requires_grad for p in model.parameters()}
-    report = init_pivot_lora(model, batches, position=POSITION[kind], random_state=0)
+    report = init_pivot_lora(model, batches, position=POSITION[kind], measure=False, random_state=0)
     assert adapted.checksum(model, base_only=True) == before
     np.testing.assert_array_equal(adapted.logits(model, batches), plain)  # B = 0 adds exact zeros
     assert {id(p): p.requires_grad for p in model.parameters()} == wanted
@@ -67,7 +67,7 @@ def test_target_rows_are_what_a_hook_sees(adapted):
     )
     adapted.logits(base, batches)
     hook.remove()
-    init_pivot_lora(model, batches)
+    init_pivot_lora(model, batches, measure=False)
     x = adapted.torch.cat(seen).double().numpy()
     v = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2]
     rows = adapted.factors(model)[name][0].detach().double().numpy()
@@ -99,6 +99,69 @@ def test_the_last_query_lives_on_the_target_and_mostly_on_its_mean(adapted):
     assert shares[True] < shares[False]
     with pytest.raises(TypeError, match="center must be a bool"):
         init_pivot_lora(adapted.lora(), batches, center="mean")
+
+
+def first_steps(adapted, model, batch):
+    """Energy of the first step of every module, from the gradient of B that training sees."""
+    model.zero_grad()
+    model.eval()(**batch).loss.backward()
+    return {name: float((b.grad.double() ** 2).sum()) for name, (_, b) in adapted.factors(model).items()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_auto_has_the_largest_first_step(adapted, kind):
+    """Against every candidate, started and differentiated by peft and torch themselves."""
+    (batch,), found = adapted.batches(count=1, size=16), {}
+    for pooling in ("auto", "target", "all"):
+        for center in (True, False):
+            model = adapted.lora(kind)
+            report = init_pivot_lora(
+                model, [batch], position=POSITION[kind], pooling=pooling, center=center, measure=False,
+                random_state=0,
+            )  # fmt: skip
+            assert not report.n_random.any()
+            assert set(report.centred) == {center}
+            found[pooling, center] = first_steps(adapted, model, batch)
+    model = adapted.lora(kind)
+    before = adapted.checksum(model, base_only=True)
+    report = init_pivot_lora(model, [batch], position=POSITION[kind], random_state=0)
+    assert adapted.checksum(model, base_only=True) == before
+    assert report.center is None
+    assert all("largest first-step energy" in reason for reason in report.reason)
+    energy = first_steps(adapted, model, batch)
+    for name, centred in zip(report.module, report.centred, strict=True):
+        best = max(found[pooling, c][name] for pooling in ("auto", "target", "all") for c in (True, False))
+        assert energy[name] == pytest.approx(best, rel=1e-3)  # float32 rows and slopes
+        assert centred in (True, False)
+    only = init_pivot_lora(adapted.lora(kind), [batch], position=POSITION[kind], center=True, random_state=0)
+    assert only.centred.all()
+    # the mean has energy of its own in these models: without centring some module is better off
+    assert not report.centred.all()
+
+
+def test_heads_stand_in_where_the_model_has_none(adapted):
+    base, batches = adapted.base().bert, adapted.batches()
+    config = adapted.peft.LoraConfig(r=4, target_modules=["query", "value"])
+    model = adapted.peft.get_peft_model(base, config)
+    one, two = (init_pivot_lora(model, batches, random_state=seed) for seed in (0, 0))
+    assert all("largest first-step energy" in reason for reason in one.reason)
+    assert one.reason.tolist() == two.reason.tolist()
+
+
+def test_what_cannot_be_measured_says_so(adapted):
+    model, batches = adapted.lora(), adapted.batches()
+    bare = [{"input_ids": batch["input_ids"]} for batch in batches]
+    report = init_pivot_lora(model, bare, random_state=0)
+    assert all(reason.endswith("(not measured: no classes)") for reason in report.reason)
+    assert report.centred.all()
+    same = [batch | {"labels": batch["labels"] * 0} for batch in batches]
+    assert "fewer than two classes" in init_pivot_lora(model, same).reason[0]
+    inner = model.base_model.model.bert
+    inner.forward = adapted.torch.no_grad()(inner.forward)
+    report = init_pivot_lora(model, batches, random_state=0)
+    assert all("not measured: no backward pass (RuntimeError)" in reason for reason in report.reason[:-1])
+    with pytest.raises(TypeError, match="measure must be a bool"):
+        init_pivot_lora(model, batches, measure="energy")
 
 
 def test_pissa_changes_the_base_and_is_refused(adapted):
@@ -270,7 +333,7 @@ def test_types_of_the_factors_stay(adapted):
 
 def test_regression_targets_are_no_matter(adapted):
     model, batches = adapted.lora(), adapted.batches()
-    init_pivot_lora(model, batches)
+    init_pivot_lora(model, batches, measure=False)
     expected = {n: a.clone() for n, (a, _) in adapted.factors(model).items()}
     report = init_pivot_lora(model, [b | {"labels": b["labels"].float()} for b in batches])
     assert report.n_seen == 24

@@ -96,6 +96,12 @@ def test_against_naive_crossfit(plain, n, d, classes, r, kind, monkeypatch):
     assert found.captured == pytest.approx(clipped, rel=1e-9)
     assert found.rho == pytest.approx((clipped - r / d) / (1 - r / d), rel=1e-9)
     p, w = plain.shares_of(y, kind)
+    total = plain.statistic(x, y, np.eye(d), p, w)
+    share = plain.posterior(value * total, total, plain.noise(x, y, r, used[0], kind), r / d)
+    mean = alignment_coefficient(x, y, r, weights=kind, estimator="posterior", random_state=1)
+    assert (mean.captured_unclipped, mean.signal_z) == (found.captured_unclipped, found.signal_z)
+    # grids of 800 and 1000 points: 1e-5 of the share's width, and more at the corner of the plane
+    assert mean.captured == pytest.approx(share, abs=2e-4)
     P = plain.projector(x, r)
     ratio = plain.in_sample(x, y, P, p, w) / plain.in_sample(x, y, np.eye(d), p, w)
     plugin = alignment_coefficient(x, y, r, weights=kind, estimator="plugin")
@@ -286,6 +292,8 @@ def test_interval_that_cannot_be():
         alignment_coefficient(*sample(258, 4), 1, ci=True)
     with pytest.raises(ValueError, match="no interval"):
         alignment_coefficient(*sample(), 1, ci=True, estimator="plugin")
+    with pytest.raises(ValueError, match="posterior"):
+        alignment_coefficient(FOUR, [0, 0, 1, 1], 1, basis=FIRST, estimator="posterior")
 
 
 def test_saved(tmp_path):
