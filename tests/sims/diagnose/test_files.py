@@ -59,7 +59,7 @@ def test_padding_keeps_the_rows(rows, side):
     ("name", "content", "message"),
     [
         ("a.txt", b"", "a.txt must not be empty"),
-        ("a.txt", b"\xff\xfe\x00", "must be text in UTF-8"),
+        ("a.txt", b"\xff\xfe\x00", "a.txt is not UTF-8 at byte 0; save it as UTF-8"),
         ("a.doc", b"x", "data must end in .txt, .csv, .npz"),
         ("a.csv", b"text,label\n", "a line of names and at least one row"),
         ("a.csv", b"word,label\na,b\n", "must have a column 'text', got word, label"),

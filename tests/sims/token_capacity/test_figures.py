@@ -1,9 +1,8 @@
 """Figures show what the data functions return, and the data functions what the theory says."""
 
-import inspect
-
 import numpy as np
 import pytest
+from helpers import panel
 
 from porism.sims.drawing import LOOKS
 from porism.sims.token_capacity import _figure_data as data
@@ -12,48 +11,13 @@ from porism.sims.token_capacity import measure_saved_bytes
 from porism.sims.token_capacity._position_figures import ORDER_LOOKS
 from porism.sims.token_capacity._training_figures import ARM_LOOKS, PRETRAINING, SMOKE_ARMS
 from porism.sims.token_capacity.digits import KINDS, compare_arms
-from porism.sims.token_capacity.figures import FIGURES
 from porism.theory.token_capacity import coverage, effective_rank, min_positions
-
-EXTRAS = {
-    "F4": ["torch", "transformers"],
-    "F5": ["torch", "transformers"],
-    "F6": ["torch", "transformers", "sklearn"],
-    "F7": ["torch", "sklearn"],
-    "F8": ["torch", "transformers"],
-    "F9": ["torch", "transformers"],
-}
-NAMES = [pytest.param(name, marks=pytest.mark.full if name in EXTRAS else ()) for name in FIGURES]
-
-
-@pytest.fixture
-def draw(needs):
-    """Draw a figure at smoke scale, laid out."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    def work(name, rng=0, ax=None):
-        for module in EXTRAS.get(name, ()):
-            needs(module)
-        ax = FIGURES[name]("smoke", rng, ax)
-        ax.figure.canvas.draw()
-        return ax
-
-    yield work
-    pyplot.close("all")
 
 
 def curves(ax):
-    """Labelled lines by label."""
+    """Labelled lines by label, those of error bars included."""
     found = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
     return found | {bars.get_label(): bars.lines[0] for bars in ax.containers if hasattr(bars, "has_yerr")}
-
-
-def panel(ax, title):
-    (found,) = (other for other in ax.figure.axes if title in other.get_title(loc="left"))
-    return found
 
 
 def y_of(ax, label):
@@ -61,44 +25,10 @@ def y_of(ax, label):
     return np.asarray(line.get_ydata(), dtype=np.float64)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure(draw, name):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    ax = draw(name, np.random.default_rng(0))
-    assert dict(matplotlib.rcParams) == before
-    assert inspect.getdoc(FIGURES[name]).splitlines()[0].endswith(".")
-    figure = ax.figure.bbox
-    for axes in ax.figure.axes:
-        assert axes.get_xlabel()
-        assert axes.get_ylabel()
-        assert axes.get_title(loc="left")
-        box = axes.get_legend().get_window_extent()
-        assert box.y1 <= axes.xaxis.label.get_window_extent().y0 + 1 < axes.bbox.y0
-        assert box.x0 >= figure.x0
-        assert box.x1 <= figure.x1
-        for text in (axes._left_title, axes.xaxis.label, *axes.texts):
-            assert text.get_window_extent().x1 <= figure.x1 + 1, text
-    with pytest.raises(ValueError, match="scale must be one of"):
-        FIGURES[name]("poster", 0)
-
-
 def test_the_set_is_complete():
-    assert list(FIGURES) == [f"F{number}" for number in range(1, 10)]
     assert set(ARM_LOOKS) == set(training.MEMORY_ARMS)
     assert len({look[:3] for look in ARM_LOOKS.values()}) == len(ARM_LOOKS)
     assert len({look[0] for look in ORDER_LOOKS.values()}) == 3 < len(LOOKS)
-
-
-def test_given_axes(draw):
-    from matplotlib import pyplot
-
-    given = pyplot.subplots(2, 1)[1][0]
-    assert draw("F3", ax=given) is given
-    fresh = draw("F3")
-    for one, two in zip(fresh.lines, given.lines, strict=True):
-        np.testing.assert_array_equal(one.get_xydata(), two.get_xydata())
 
 
 def test_width(draw):
