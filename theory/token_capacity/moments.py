@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._modes import evaluation
 from porism.checks import integer, one_of, require
 from porism.results import Result
 from porism.theory.token_capacity import _layers
@@ -226,7 +227,7 @@ class HiddenStateMoments:
         edges = layout(longest, self.max_bins)
         self._pass = seen = Pass(mask, place, bin_of(place, edges), len(edges), len(self.layers))
         try:
-            with _layers.evaluation(self.model):
+            with evaluation(self.model):
                 self.model(**inputs)
         finally:
             self._pass = None
