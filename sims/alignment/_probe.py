@@ -43,7 +43,7 @@ def energies(
     Raises `Unmeasured` with the reason where there are no classes, or no way back.
     """
     torch = require("torch", "torch")
-    read = []
+    read: list[Batch] = []
     for raw in batches:
         read.append(read_batch(raw, position, labels_key, mask_token_id, sum(b.size for b in read)))
     if any(batch.y is None for batch in read):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from porism.results import Result
-from porism.theory.linalg import PrincipalAngles, principal_angles
+from porism.theory.linalg import Frame, PrincipalAngles, orthonormal, principal_angles
 
 EPS = np.finfo(np.float64).eps
 # sizes from 1e-16 to pi/2 and their complements, so that both ends are met
@@ -79,6 +79,78 @@ def test_saved(tmp_path):
     back = Result.load(tmp_path / "angles.npz")
     assert isinstance(back, PrincipalAngles)
     np.testing.assert_array_equal(back.angles, found.angles)
+    assert back.dims == (2, 2)
+
+
+def test_dimensions_of_both():
+    assert principal_angles(np.eye(4)[:, :3], np.eye(4)[:, :1]).dims == (3, 1)
+    assert principal_angles(np.eye(4)[:, :1], np.eye(4)[:, :3]).dims == (1, 3)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(0, 3), st.floats(-150, 150), st.integers(0, 2**32 - 1))
+def test_frame(r, extra, power, seed):
+    rng = np.random.default_rng(seed)
+    d = r + extra
+    columns = np.linalg.qr(rng.standard_normal((d, r)))[0] @ np.triu(rng.uniform(0.5, 2, (r, r)))
+    columns *= 10.0 ** (power * rng.choice([-1, 1], r))
+    frame = Frame(columns)
+    assert (frame.ambient, frame.dim) == (d, r)
+    np.testing.assert_allclose(frame.U.T @ frame.U, np.eye(r), atol=20 * d * EPS)
+    lengths = np.linalg.norm(columns, axis=0)
+    triangle = frame.U.T @ (columns / lengths)
+    # the same span: R is upper triangular of positive diagonal, and nothing is left outside
+    np.testing.assert_allclose(frame.U @ triangle, columns / lengths, atol=20 * d * EPS)
+    np.testing.assert_allclose(np.tril(triangle, -1), 0, atol=20 * d * EPS)
+    assert (np.diag(triangle) > 0).all()
+    again = Frame(frame)
+    np.testing.assert_array_equal(again.U, frame.U)
+    assert orthonormal("U", frame) is frame.U
+
+
+def test_a_frame_is_an_array_that_stays():
+    given = np.eye(3)[:, :2]
+    frame = Frame(given)
+    given[0, 0] = 5.0
+    assert frame.U[0, 0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        frame.U[0, 0] = 2.0
+    assert np.asarray(frame) is frame.U
+    assert np.array(frame, dtype=np.float32).dtype == np.float32
+    np.array(frame)[0, 0] = 2.0  # a copy
+    assert principal_angles(frame, [[0.0], [0.0], [1.0]]).angles == pytest.approx(np.pi / 2)
+
+
+def test_oracle_for_columns_of_any_length():
+    found = principal_angles(Frame(np.eye(4)[:, :2]), Frame(np.array([[1, 0, 1, 0], [0, 1, 0, 2.0]]).T))
+    np.testing.assert_allclose(found.angles, [math.pi / 4, math.atan(2)], rtol=4 * EPS)
+    with pytest.raises(ValueError, match=r"V' V off the identity by 4; .*linalg\.Frame\(V\)"):
+        principal_angles(np.eye(4)[:, :2], np.array([[1, 0, 1, 0], [0, 1, 0, 2.0]]).T)
+
+
+def test_frame_saved(tmp_path):
+    frame = Frame([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], tol=1e-6)
+    frame.save(tmp_path / "frame.npz")
+    back = Frame.load(tmp_path / "frame.npz")
+    np.testing.assert_array_equal(back.U, frame.U)
+    assert back.tol == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("columns", "tol", "text"),
+    [
+        ([[1.0, 2.0], [1.0, 2.0]], 1e-8, "linearly independent columns"),
+        ([[1.0, 0.0], [1.0, 0.0]], 1e-8, "linearly independent columns"),
+        ([[1.0, 1.0], [0.0, 1e-3]], 0.01, "tol=0.01; drop columns"),
+        (np.ones((1, 2)), 1e-8, "1..d columns"),
+        ([[np.inf]], 1e-8, "finite"),
+        (np.eye(2), 0.0, "tol must be"),
+        (np.eye(2), 1.0, "tol must be below 1"),
+    ],
+)
+def test_bad_frame(columns, tol, text):
+    with pytest.raises(ValueError, match=text):
+        Frame(columns, tol)
 
 
 @pytest.mark.parametrize(
