@@ -1,8 +1,11 @@
 """Validators for public boundaries: a message names the argument, the rule, the value, and the way out."""
 
+import contextlib
+import errno
 import importlib
 import numbers
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -306,7 +309,12 @@ def write_atomic(path: str | os.PathLike[str], writer: Callable[[IO[bytes]], obj
     Raises
     ------
     OSError
-        If the folder does not exist or cannot be written.
+        If the folder does not exist or cannot be written, or the disk is full; it names `path`.
+
+    Notes
+    -----
+    A link stays a link: the file that it points to is replaced. What is no file, such as a pipe or
+    ``/dev/stdout``, is written to directly.
 
     Examples
     --------
@@ -316,18 +324,32 @@ def write_atomic(path: str | os.PathLike[str], writer: Callable[[IO[bytes]], obj
     >>> file.read_bytes()
     b'done'
     """
-    path = Path(path)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    shown, name = os.fspath(path), None
+    target = Path(os.path.realpath(path))
+    prefix = f".{target.name[:50]}."
     try:
+        mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | (0o666 & ~_umask())
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown)
+        if not stat.S_ISREG(mode):  # replacing it would take a device from the whole machine
+            with open(path, "wb") as stream:
+                writer(stream)
+            return
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix)
         with os.fdopen(handle, "wb") as stream:
             writer(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, mode)  # mkstemp makes the file private
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
+        os.chmod(name, mode & 0o777)  # mkstemp makes the file private
+        os.replace(name, target)
+    except BaseException as error:
+        if name is not None:
+            with contextlib.suppress(FileNotFoundError):  # interrupted just after it was renamed
+                os.unlink(name)
+        if isinstance(error, OSError) and error.errno:
+            named = error.filename
+            if named is None or os.path.basename(str(named)).startswith(prefix):  # no file, or ours
+                raise OSError(error.errno, error.strerror, shown) from error
         raise
 
 

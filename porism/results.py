@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from porism import checks
+from porism import _files, checks
 from porism._show import html_table
 
 __all__ = ["FORMAT", "Result"]
@@ -83,25 +83,39 @@ class Result:
         Raises
         ------
         ValueError
-            If the file is no saved result, holds another class, or comes from a later version.
+            If the file is no saved result, holds another class, or comes from a later version; or if it would
+            take more memory than 4 GiB, or than 256 MiB where it is packed more than 50 times smaller. The
+            environment variable PORISM_FILE_LIMIT, a number of bytes, takes the place of both.
+
+        Notes
+        -----
+        Nothing in the file is run: classes are looked up among those derived from `Result`.
         """
         try:
-            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
-                content = {name: stored[name] for name in stored.files}
+            content = _files.read_npz(path)
             header = json.loads(str(content["porism"]))
             version, tree = int(header["format"]), header["tree"]
         except OSError:
             raise
-        except Exception:
+        except Exception as error:
+            why = f" ({error})" if isinstance(error, ValueError) and "PORISM_FILE_LIMIT" in str(error) else ""
             raise ValueError(
-                f"{os.fspath(path)} is not a saved porism result; write one with .save(path)"
+                f"{os.fspath(path)} is not a saved porism result{why}; write one with .save(path)"
             ) from None
         if version > FORMAT:
             raise ValueError(
                 f"{os.fspath(path)} has format {version}, written by porism {header['porism']}; "
                 f"this version reads up to {FORMAT}: update porism"
             )
-        result = _decode(tree, content)
+        try:
+            result = _decode(tree, content)
+        except (ValueError, MemoryError):
+            raise
+        except Exception:  # parts are missing, or are something else
+            raise ValueError(
+                f"{os.fspath(path)} is a damaged result: its parts do not fit together; write it again with "
+                ".save(path)"
+            ) from None
         if not isinstance(result, cls):
             raise ValueError(
                 f"{os.fspath(path)} holds a {type(result).__name__}, not a {cls.__name__}; "

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from porism._files import read_json
 from porism._pool import level_of_caller
 from porism.checks import require, write_atomic
 
@@ -64,7 +65,7 @@ class Store:
             write_atomic(file, lambda stream: stream.write(json.dumps(manifest, indent=1).encode()))
             return
         try:
-            old = dict(json.loads(file.read_bytes()))
+            old = dict(read_json(file))
         except (ValueError, TypeError):
             raise SweepMismatchError(
                 f"folder {self.folder.name!r}: sweep.json cannot be read; name another folder"

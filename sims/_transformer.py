@@ -268,6 +268,9 @@ class TinyTransformer(nn.Module):
             )
         try:
             config = TinyConfig.from_json(json.dumps(header["config"]))
+            held = sum(tensor.numel() for tensor in tensors.values())
+            if held != config.n_parameters:  # before memory for them is taken
+                raise ValueError(f"it holds {held} parameters, the config asks for {config.n_parameters}")
             model = cls(config, header["seed"], allow_large=True)
             model.to(next(iter(tensors.values())).dtype).load_state_dict(tensors)
             model.tokenizer, model.corpus_hash = str(header["tokenizer"]), str(header["corpus_hash"])

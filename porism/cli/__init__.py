@@ -2,8 +2,12 @@
 
 Exit codes: 0 done, 1 a claim or a step failed, 2 bad input, 70 a defect of ours, 130 interrupted, 141 nobody
 read the output; `certify` adds 3 for undecided, `route fit` 3 for refined estimates that do harm.
+
+No file that is read is run. One that would take more than 4 GiB of memory is refused, or more than 256 MiB
+where it is text or packed more than 50 times smaller; PORISM_FILE_LIMIT, in bytes, takes the place of both.
 """
 
+import functools
 import importlib
 import os
 import sys
@@ -18,6 +22,9 @@ __all__ = ["app", "main"]
 
 VERBS = ("claims", "reproduce", "certify", "scan", "diagnose", "route", "bench", "notebooks")
 """Modules of this package whose `__all__` names their verbs, or a group of them, in the order of the help."""
+
+LONGEST = 1000
+"""Characters of a message; what a file holds may be quoted in one."""
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"max_content_width": 110}
@@ -78,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     stdout = sys.stdout
     try:
-        code = typer.main.get_command(app).main(words, prog_name="porism", standalone_mode=False)
+        code = _command().main(words, prog_name="porism", standalone_mode=False)
         sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt:
@@ -97,13 +104,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             message = f"not enough memory: {error}" if message else "not enough memory"
         elif not isinstance(error, (ValueError, TypeError, OSError, MissingExtraError)):
             message, code = f"{name}: {message} (set PORISM_DEBUG=1 for the traceback)", 70
-        print(f"{_program(words)}: {' '.join(message.split()) or name}", file=sys.stderr)
+        _complain(f"{_program(words)}: {_line(message) or name}")
         return code
+
+
+@functools.cache
+def _command() -> Any:
+    return typer.main.get_command(app)
 
 
 def _program(words: Sequence[str]) -> str:
     """The words that name the verb, such as `porism route fit`."""
-    known: Any = typer.main.get_command(app)
+    known: Any = _command()
     named = ["porism"]
     for word in words:
         known = getattr(known, "commands", {}).get(word)
@@ -111,6 +123,20 @@ def _program(words: Sequence[str]) -> str:
             break
         named.append(word)
     return " ".join(named)
+
+
+def _line(message: str) -> str:
+    """A message as one line: nothing that moves a terminal's cursor, and no more than a screen of it."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: the interpreter would complain of it once more at its end
+        _broken_pipe()
 
 
 def _broken_pipe() -> int:

@@ -4,13 +4,13 @@ import contextlib
 import math
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from porism import _files
 from porism._show import plain
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ def load(path: Path) -> "FittedRouter":
     from porism.results import Result
     from porism.theory.pandora import FittedRouter, Router
 
-    with path.open("rb") as stream:
-        if not zipfile.is_zipfile(stream):
-            raise ValueError(
-                f"{path.name} is no saved router, or is cut off; write one with `porism route fit`"
-            )
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path.name} is no saved router, or is cut off; write one with `porism route fit`")
     try:
         fitted: Any = Result.load(path)
         if not isinstance(fitted, FittedRouter):
@@ -72,13 +69,7 @@ def matrix(path: Path, features: Path | None) -> "tuple[ScoreMatrix, dict[str, A
         matrix = dataclasses.replace(matrix, features=held.scores)
     given: dict[str, Any] = {}
     if path.suffix.lower() == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                given = {name: stored[name] for name in ("cheap", "refined") if name in stored.files}
-        except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError):
-            raise ValueError(
-                f"{path.name}: the array cheap or refined is damaged, or holds objects"
-            ) from None
+        given = _files.read_npz(path, ("cheap", "refined"))
     for name, array in given.items():
         if array.shape != matrix.scores.shape:
             raise ValueError(

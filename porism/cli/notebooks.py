@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from porism._files import read_text
 from porism.checks import one_of, require, write_atomic
 from porism.claims import SCALES
 from porism.cli.common import Scale, scrub
@@ -105,8 +106,12 @@ def in_step(script: Path) -> bool:
     pair = script.with_suffix(".ipynb")
     if not pair.exists():
         return False
-    stored = require("nbformat", "lab").read(pair, as_version=4)
-    return _sources(stored) == _sources(_read(script))
+    reads = require("nbformat", "lab").reads
+    wanted, text = _sources(_read(script)), read_text(pair)
+    try:
+        return _sources(reads(text, as_version=4)) == wanted
+    except Exception:  # a damaged notebook fails in many ways, and is out of step in each
+        return False
 
 
 def _read(script: Path) -> Any:

@@ -386,12 +386,15 @@ def bidder(
     values = dict(zip(files.SWEPT, (m, nu, c, mu, s_other, omega), strict=True))
     name, grid = ("omega", np.array([omega])) if sweep is None else files.sweep(sweep)
     settings: dict[str, Any] = {key.replace("-", "_"): x for key, x in (values | {name: grid}).items()}
-    found = [
-        {"price": word, name: float(x)} | {key: float(value[i]) for key, value in change.items()}
-        for word in (("raw", "shrunk") if price == "both" else (price,))
-        for change in [bidder_statics(**settings, price=word)]
-        for i, x in enumerate(grid)
-    ]
+    with np.errstate(all="ignore"):
+        found = [
+            {"price": word, name: float(x)} | {key: float(value[i]) for key, value in change.items()}
+            for word in (("raw", "shrunk") if price == "both" else (price,))
+            for change in [bidder_statics(**settings, price=word)]
+            for i, x in enumerate(grid)
+        ]
+    if not all(math.isfinite(x) for row in found for x in row.values() if isinstance(x, float)):
+        raise ValueError("the parameters are too large to compute with; measure value in a greater unit")
     if plot is not None:
         from porism.cli._judge import draw_bidder
 

@@ -3,12 +3,12 @@
 import dataclasses
 import os
 import warnings
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from porism import _files
 from porism._show import plain
 from porism.cli.common import AsJson, Seed, echo_json
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from porism.theory.pattern.compare import PatternComparison
 
 __all__ = ["scan"]
-
-FORMATS = (".npy", ".npz", ".csv", ".mtx")
 
 
 def scan(
@@ -92,12 +90,11 @@ def scan(
 
 
 def _matrix(path: Path, names: list[str], options: dict[str, Any]) -> "PatternComparison":
+    from porism.cli._matrix import read_matrix
     from porism.theory.pattern._spec import parse_mask
     from porism.theory.pattern.compare import compare_patterns
 
-    A = _read(path)
-    if len(A.shape) != 2:
-        raise ValueError(f"{path.name} must hold a matrix with 2 axes, got shape {A.shape}")
+    A = read_matrix(path)
     library = {name: parse_mask(name, *A.shape) for name in names}
     return compare_patterns(A, library, **options)
 
@@ -108,10 +105,7 @@ def _model(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # this process loads from folders only
     from porism.sims.pattern import load_transformer, scan_attention
 
-    try:
-        words = text.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"--text must be a text in UTF-8, got {text.name}") from None
+    words = _files.read_text(text)
     if not words.strip():
         raise ValueError(f"--text must not be empty, got {text.name}")
     transformer, tokenizer = load_transformer(folder)
@@ -120,75 +114,6 @@ def _model(
     if inputs["input_ids"].shape[1] < 2:
         raise ValueError(f"--text must give at least 2 tokens, got {inputs['input_ids'].shape[1]}")
     return scan_attention(transformer, inputs, names or "default", **options)
-
-
-def _read(path: Path) -> Any:
-    """The matrix in a file, without running code of the file."""
-    import numpy as np
-
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise ValueError(f"FILE must end in {', '.join(FORMATS)}, got {path.name!r}")
-    if not path.is_file():
-        raise ValueError(f"FILE {path.name!r} is not there or is no file; check the path")
-    try:
-        if suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        if suffix == ".npz":
-            return _read_npz(path)
-        if suffix == ".mtx":
-            from scipy.io import mmread
-
-            return mmread(path)
-        return _read_csv(path)
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, UnicodeDecodeError, StopIteration) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise ValueError(f"{path.name} cannot be read as a matrix: {lines[0]}") from None
-
-
-def _read_npz(path: Path) -> Any:
-    import numpy as np
-
-    with np.load(path, allow_pickle=False) as stored:
-        names = stored.files
-        if "format" in names and "shape" in names:
-            from scipy import sparse
-
-            return sparse.load_npz(path)
-        if len(names) != 1:
-            raise ValueError(f"it must hold one array, got {', '.join(names[:5]) or 'none'}")
-        return stored[names[0]]
-
-
-def _read_csv(path: Path) -> Any:
-    """Comma-separated numbers, with or without a line of names and a column of names."""
-    import csv
-
-    import numpy as np
-
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        rows = [row for row in csv.reader(stream) if any(cell.strip() for cell in row)]
-    if not rows:
-        raise ValueError("it is empty")
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("its lines have different numbers of cells")
-
-    def number(cell: str) -> bool:
-        try:
-            float(cell)
-        except ValueError:
-            return False
-        return True
-
-    if not all(map(number, rows[0][1:] or rows[0])) and len(rows) > 1:
-        rows = rows[1:]
-    if len(rows[0]) > 1 and not any(number(row[0]) for row in rows):
-        rows = [row[1:] for row in rows]
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row):
-            if not number(cell):
-                raise ValueError(f"{cell[:20]!r} in row {i}, column {j} is no number")
-    return np.array(rows, dtype=np.float64)
 
 
 def _table(result: "PatternComparison") -> list[dict[str, Any]]:

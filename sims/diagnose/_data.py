@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import os
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._files import read_npz, read_text
 from porism.checks import require
 
 __all__ = ["Data", "Ids", "Words", "read"]
@@ -139,15 +139,8 @@ def check_ids(model: Any, ids: NDArray[np.int64]) -> None:
         )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name} must be text in UTF-8; convert it first") from None
-
-
 def _lines(path: Path) -> list[str]:
-    lines = [line.strip() for line in _text(path).splitlines()]
+    lines = [line.strip() for line in read_text(path).splitlines()]
     lines = [line for line in lines if line]
     if not lines:
         raise ValueError(f"{path.name} must not be empty; write one line a sample")
@@ -164,7 +157,7 @@ def _classes(values: list[str]) -> Any:
 
 def _rows(path: Path) -> list[list[str]]:
     try:
-        rows = [row for row in csv.reader(_text(path).splitlines(keepends=True)) if any(row)]
+        rows = [row for row in csv.reader(read_text(path).splitlines(keepends=True)) if any(row)]
     except csv.Error as error:
         raise ValueError(f"{path.name} cannot be read as csv: {error}") from None
     if len(rows) < 2:
@@ -199,15 +192,13 @@ def _table(path: Path, column: str | None) -> Data:
 
 def _ids(path: Path) -> Data:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            names = stored.files
-            wanted = "input_ids" if "input_ids" in names or len(names) != 1 else names[0]
-            if wanted not in names:
-                raise ValueError(f"it must hold 'input_ids', got {', '.join(names[:5]) or 'none'}")
-            ids = stored[wanted]
-            mask = stored["attention_mask"] if "attention_mask" in names else None
-            labels = stored["labels"] if "labels" in names else None
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, OSError) as error:
+        stored = read_npz(path)
+        names = list(stored)
+        wanted = "input_ids" if "input_ids" in names or len(names) != 1 else names[0]
+        if wanted not in names:
+            raise ValueError(f"it must hold 'input_ids', got {', '.join(names[:5]) or 'none'}")
+        ids, mask, labels = stored[wanted], stored.get("attention_mask"), stored.get("labels")
+    except (ValueError, OSError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ValueError(f"{path.name} cannot be read as token ids: {lines[0]}") from None
     if ids.dtype.kind not in "iu" or ids.ndim != 2 or not ids.size:

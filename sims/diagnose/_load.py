@@ -53,8 +53,11 @@ def _from(what: str, folder: Path, auto: str) -> Any:
     transformers = require("transformers", "hf")
     with _quiet(transformers):
         try:
-            return getattr(transformers, auto).from_pretrained(folder, **OPTIONS)
-        except (OSError, ValueError, KeyError) as error:
+            # the older pytorch_model.bin is a pickle, which can run code
+            return getattr(transformers, auto).from_pretrained(folder, use_safetensors=True, **OPTIONS)
+        except MemoryError:
+            raise
+        except Exception as error:  # each library on the way refuses damaged files in its own way
             raise ValueError(f"{what} folder {folder.name!r} cannot be loaded: {_first(error)}") from error
 
 
@@ -63,7 +66,7 @@ def _tokenizer(folder: Path) -> Any:
     with _quiet(transformers):
         try:
             found = transformers.AutoTokenizer.from_pretrained(folder, **OPTIONS)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:
             raise ValueError(f"folder {folder.name!r} holds no tokenizer: {_first(error)}") from error
     if not set(found.get_vocab()) - set(found.all_special_tokens):  # made up where files are missing
         raise ValueError(f"folder {folder.name!r} holds no tokenizer; save one there or pass token ids")
@@ -92,7 +95,9 @@ def _adapted(folder: Path, tokenizer: Any, base: Any, words: bool) -> tuple[Any,
         warnings.simplefilter("always")
         try:
             found = peft.PeftModel.from_pretrained(plain, str(folder))
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:
             raise ValueError(f"adapter {folder.name!r} does not fit its base: {_first(error)}") from error
     if any("missing adapter keys" in str(doubt.message) for doubt in doubts):
         raise ValueError(f"adapter {folder.name!r} does not fit its base: modules are missing; check base")

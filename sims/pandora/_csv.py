@@ -1,15 +1,12 @@
 """Tables of text cells, column by column, from csv and parquet."""
 
-import csv
-import io
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import require
+from porism._files import csv_rows, read_parquet
 
 Floats = NDArray[np.float64]
 Columns = dict[str, list[Any]]
@@ -22,30 +19,19 @@ LONGEST = 200  # characters of a column's name
 
 def csv_columns(path: str | os.PathLike[str], name: str) -> Columns:
     """Cells of a UTF-8 csv file with a header."""
-    raw = Path(path).read_bytes()
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    if "\0" in text:
-        raise ValueError(f"{name} holds zero bytes: it is no text table")
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = next(reader, None)
-        if not header:
-            raise ValueError(f"{name} is empty; the first line must name the columns")
-        check_header(header, name)
-        rows = []
-        for row in reader:
-            if row and len(row) != len(header):
-                raise ValueError(
-                    f"{name} line {reader.line_num} has {len(row)} cells where the header has {len(header)}; "
-                    "the file may be cut off, or a text with commas lacks its quotes"
-                )
-            if row:
-                rows.append(row)
-    except csv.Error as error:
-        raise ValueError(f"{name} line {reader.line_num} is no csv: {error}") from None
+    lines = csv_rows(path)
+    _, header = next(lines, (0, []))
+    if not header:
+        raise ValueError(f"{name} is empty; the first line must name the columns")
+    check_header(header, name)
+    rows = []
+    for number, row in lines:
+        if len(row) != len(header):
+            raise ValueError(
+                f"{name} line {number} has {len(row)} cells where the header has {len(header)}; "
+                "the file may be cut off, or a text with commas lacks its quotes"
+            )
+        rows.append(row)
     if not rows:
         raise ValueError(f"{name} has a header and no rows")
     return {key: list(cells) for key, cells in zip(header, zip(*rows, strict=True), strict=True)}
@@ -53,14 +39,7 @@ def csv_columns(path: str | os.PathLike[str], name: str) -> Columns:
 
 def parquet_columns(path: str | os.PathLike[str], name: str) -> Columns:
     """Columns of a parquet file that hold numbers, booleans or text."""
-    parquet = require("pyarrow.parquet", "tables")
-    arrow = require("pyarrow", "tables")
-    with open(path, "rb") as stream:
-        try:
-            table = parquet.read_table(stream)
-        except (arrow.ArrowException, OSError, ValueError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ValueError(f"{name} is no parquet file: {reason}") from None
+    table = read_parquet(path)
     check_header(table.column_names, name)
     if not table.num_rows:
         raise ValueError(f"{name} has no rows")

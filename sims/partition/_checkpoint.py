@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from porism._files import read_json
 from porism.checks import write_atomic
 
 __all__ = ["CONSTANT", "FAILED", "FITTED", "Checkpoint", "CheckpointMismatchError", "digest"]
@@ -161,7 +162,7 @@ class Checkpoint:
 
 def _compare(name: str, file: Path, meta: dict[str, Any]) -> None:
     try:
-        old = json.loads(file.read_bytes())
+        old = read_json(file)
         version, theirs, players = int(old["format"]), dict(old["fingerprint"]), old["n_players"]
     except (ValueError, KeyError, TypeError):
         raise CheckpointMismatchError(
@@ -264,13 +265,11 @@ def _canonical(value: Any) -> Any:
 
 
 def _state(value: Any) -> Any:
-    import pickle
-
     import joblib
 
     try:
         return ("object", type(value).__qualname__, joblib.hash(value))
-    except (pickle.PicklingError, TypeError, AttributeError):  # it holds a lambda, a lock, a local class, ...
+    except Exception:  # it holds a lambda, a lock, a local class, ...: each is refused in its own way
         if not hasattr(value, "__dict__"):
             raise
         return (type(value).__module__, type(value).__qualname__, _canonical(vars(value)))

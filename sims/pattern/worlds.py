@@ -88,7 +88,7 @@ def load_transformer(folder: str | os.PathLike[str]) -> tuple[Any, Any]:
 
     Notes
     -----
-    Weights are read from safetensors, or from a pickle with ``weights_only``, which runs no code of the file.
+    Weights are read from safetensors only: the older ``pytorch_model.bin`` is a pickle, which can run code.
 
     Examples
     --------
@@ -103,9 +103,13 @@ def load_transformer(folder: str | os.PathLike[str]) -> tuple[Any, Any]:
     options = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(transformers):
         try:
-            model = transformers.AutoModel.from_pretrained(path, attn_implementation="eager", **options)
+            model = transformers.AutoModel.from_pretrained(
+                path, attn_implementation="eager", use_safetensors=True, **options
+            )
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, **options)
-        except (OSError, ValueError, KeyError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # each library on the way refuses damaged files in its own way
             lines = str(error).splitlines() or [type(error).__name__]
             raise ValueError(f"model folder {path.name!r} cannot be loaded: {lines[0]}") from error
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # made up where files are missing

@@ -452,7 +452,7 @@ def wrong(data, arrays, tmp_path):
         ("eval none.npz d.npz", "porism route eval: [Errno 2]"),
         ("eval d.npz d.npz", "porism route eval: d.npz is not a saved porism result"),
         ("eval cut_r.npz d.npz", "porism route eval: cut_r.npz is no saved router, or is cut off"),
-        ("eval lost.npz d.npz", "porism route eval: lost.npz is a damaged router"),
+        ("eval lost.npz d.npz", "porism route eval: lost.npz is a damaged result"),
         ("eval no_report.npz d.npz", "porism route eval: no_report.npz is a damaged router"),
         ("eval report.npz d.npz", "porism route eval: report.npz holds a CalibrationReport"),
         ("eval r.npz two.npz", "porism route eval: two.npz has scores of shape (400, 2), the router knows 3"),

@@ -88,6 +88,38 @@ def test_every_format(call, tmp_path):
     assert values == pytest.approx([values[0]] * 7, abs=1e-9)
 
 
+@pytest.mark.parametrize("write", ["array", "coordinate", "pattern"])
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, write, symmetry):
+    from scipy import sparse
+    from scipy.io import mmread, mmwrite
+
+    from porism.cli._matrix import read_matrix
+
+    B = np.random.default_rng(0).normal(size=(4, 4)).round(2)
+    B = {"general": B[:3], "symmetric": B + B.T, "skew-symmetric": B - B.T}[symmetry]
+    if write == "pattern":
+        B = B > 0 if symmetry == "general" else np.eye(4) > 0
+    options = {"symmetry": "symmetric" if write == "pattern" and symmetry != "general" else symmetry}
+    field = {"field": "pattern"} if write == "pattern" else {}
+    mmwrite(tmp_path / "b.mtx", B if write == "array" else sparse.coo_array(B), **options, **field)
+    ours, theirs = read_matrix(tmp_path / "b.mtx"), mmread(tmp_path / "b.mtx")
+    if write != "array":
+        ours, theirs = ours.toarray(), theirs.toarray()
+    assert np.array_equal(ours, theirs)
+    assert np.array_equal(ours, B)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr"])
+def test_sparse_matrices_of_every_kind(tmp_path, kind):
+    from scipy import sparse
+
+    from porism.cli._matrix import read_matrix
+
+    sparse.save_npz(tmp_path / "b.npz", sparse.csr_array(A * (A > 0.5)).asformat(kind))
+    assert np.array_equal(read_matrix(tmp_path / "b.npz").toarray(), A * (A > 0.5))
+
+
 def test_warning_of_uninformative_masks(call):
     np.save("s.npy", A + A.T)
     code, out, err = call("s.npy", "--mask", "lower_triangular", "--order", "common", "--n-null", "3")

@@ -1,10 +1,11 @@
 """The files of a saved peft adapter: its config, which tensors pair up, and the scaling of each pair."""
 
-import json
 import math
 import re
 from pathlib import Path
 from typing import Any
+
+from porism._files import read_json
 
 __all__: list[str] = []
 
@@ -41,8 +42,8 @@ def locate(path: Path) -> tuple[Path, Path]:
 def read_config(path: Path) -> dict[str, Any]:
     """Read the config and check the fields that decide about a scaling."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        config = read_json(path)
+    except ValueError:
         raise ValueError(f"{path} is not a JSON file; copy or save the adapter again") from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         kind = config.get("peft_type") if isinstance(config, dict) else type(config).__name__

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from porism._files import check_size
 from porism.checks import integer
 
 __all__ = ["coalition_name", "mask_of", "members_of", "parse_coalitions", "score_array"]
@@ -92,9 +93,10 @@ def _parse_masks(masks: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8],
     if top >= 1 << 64:
         raise ValueError("coalitions: masks hold at most 64 players; give lists of players or a bool matrix")
     n = max(top.bit_length(), 1) if n is None else n
-    if top >= 1 << n:
+    if top.bit_length() > n:
         at = int(np.argmax(masks))
         raise ValueError(f"coalitions: row {at} holds player {top.bit_length() - 1}, but n={n}")
+    _check_size(len(masks), n, len(masks))
     wide = masks.astype(np.uint64).astype("<u8")[:, None].view(np.uint8)
     packed = np.zeros((len(masks), (n + 7) // 8), np.uint8)
     packed[:, : min(8, packed.shape[1])] = wide[:, : packed.shape[1]]
@@ -128,8 +130,14 @@ def _parse_lists(rows: list[Any], n: int | None) -> tuple[NDArray[np.uint8], int
         parsed.append(players)
     if n is None:
         n = max((max(players) + 1 for players in parsed if players), default=1)
+    _check_size(len(parsed), n, sum(map(len, parsed)))
     packed = np.zeros((len(parsed), (n + 7) // 8), np.uint8)
     for number, players in enumerate(parsed):
         for player in players:
             packed[number, player >> 3] |= 1 << (player & 7)
     return packed, n
+
+
+def _check_size(rows: int, n: int, entries: int) -> None:
+    """Refuse a table that one great player number, or a wrong n, would blow up."""
+    check_size(f"coalitions: {rows} rows of n={n} players", rows * ((n + 7) // 8), 8 * entries)

@@ -80,6 +80,8 @@ def rational(name: str, value: Number) -> Fraction:
     if isinstance(plain, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
+        if isinstance(plain, str) and len(plain.lower().partition("e")[2].strip()) > 5:
+            raise ValueError  # 1e999999999 would be written out
         return Fraction(plain.strip()) if isinstance(plain, str) else Fraction(plain)
     except TypeError:
         raise TypeError(f"{name} must be a number or a fraction such as '1/3', got {value!r}") from None

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._files import csv_rows, read_json, read_npz, read_parquet
 from porism.checks import require, write_atomic
 from porism.theory.partition._coalitions import members_of
 from porism.theory.partition.table import MAX_PLAYERS, UtilityTable
@@ -41,7 +41,7 @@ def read_table(
         raise ValueError(f"table file must end in one of {', '.join(FORMATS)}, got {file.name!r}")
     try:
         data = readers[file.suffix.lower()](file, masks)
-    except (zipfile.BadZipFile, EOFError, KeyError, csv.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"table {file.name!r} cannot be read as {file.suffix}: {error}") from None
     if "packed" in data:
         return UtilityTable.from_samples(**data["packed"])
@@ -115,73 +115,60 @@ def _npz_arrays(table: UtilityTable) -> dict[str, NDArray[Any]]:
 
 
 def _read_npz(file: Path, masks: bool) -> dict[str, Any]:
-    try:
-        with open(file, "rb") as raw, np.load(raw, allow_pickle=False) as stored:
-            data = dict(stored)
-    except (ValueError, TypeError):  # numpy would advise to unpickle it
-        raise ValueError(
-            f"table {file.name!r} cannot be read as .npz: it is no archive of plain numeric arrays; write it "
-            "with UtilityTable.save or numpy.savez"
-        ) from None
+    data = read_npz(file)
     names = set(data)
-    n = int(data["n_players"]) if "n_players" in names else None
-    if {"members", "scores", "design"} <= names:
-        span = data["score_range"]
-        packed = {
-            "n": n,
-            "members": data["members"],
-            "scores": data["scores"],
-            "unit": data["unit"],
-            "design": str(data["design"]),
-            "truncated": bool(data["truncated"]),
-            "score_range": tuple(span.tolist()) if span.size else None,
-            "inclusion": float(data["inclusion"][0]) if data.get("inclusion", span[:0]).size else None,
-        }
-        return {"packed": packed, "n": n}
+    try:
+        n = int(data["n_players"]) if "n_players" in names else None
+        if {"members", "scores", "design"} <= names:
+            return {"packed": _packed(data, n), "n": n}
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"its arrays are not those of a table ({error!r:.80})") from None
     scores = "scores" if "scores" in names else "values"
     if scores not in names or (scores == "values" and "coalitions" not in names):
-        raise ValueError(
-            f"table {file.name!r} must hold 'scores' (and 'coalitions'), got keys {sorted(names)}"
-        )
-    coalitions = data["coalitions"] if "coalitions" in names else None
-    return {"coalitions": coalitions, "scores": data[scores], "n": n}
+        raise ValueError(f"it must hold 'scores' (and 'coalitions'), got keys {sorted(names)[:8]}")
+    return {"coalitions": data.get("coalitions"), "scores": data[scores], "n": n}
+
+
+def _packed(data: dict[str, NDArray[Any]], n: int | None) -> dict[str, Any]:
+    span = data["score_range"]
+    return {
+        "n": n,
+        "members": data["members"],
+        "scores": data["scores"],
+        "unit": data["unit"],
+        "design": str(data["design"]),
+        "truncated": bool(data["truncated"]),
+        "score_range": tuple(span.tolist()) if span.size else None,
+        "inclusion": float(data["inclusion"][0]) if data.get("inclusion", span[:0]).size else None,
+    }
 
 
 def _read_csv(file: Path, masks: bool) -> dict[str, Any]:
-    with open(file, newline="", encoding="utf-8-sig") as text:
-        reader = csv.DictReader(text)
-        if not {"coalition", "score"} <= set(reader.fieldnames or ()):
-            raise ValueError(
-                f"table {file.name!r} must have the columns coalition and score, got {reader.fieldnames}"
-            )
-        rows = [(row["coalition"], row["score"]) for row in reader]
-    return _text_columns([a for a, _ in rows], [b for _, b in rows], masks)
+    rows = [row for _, row in csv_rows(file)]
+    names = rows[0] if rows else []
+    if not {"coalition", "score"} <= set(names):
+        raise ValueError(f"it must have the columns coalition and score, got {names[:8]}")
+    at, score = names.index("coalition"), names.index("score")
+    cells = [(_cell(row, at), _cell(row, score)) for row in rows[1:]]
+    return _text_columns([a for a, _ in cells], [b for _, b in cells], masks)
+
+
+def _cell(row: list[str], at: int) -> str | None:
+    return row[at] if at < len(row) else None
 
 
 def _read_parquet(file: Path, masks: bool) -> dict[str, Any]:
-    require("pyarrow", "tables")
-    pandas = require("pandas", "tables")
-    try:
-        frame = pandas.read_parquet(file)
-    except OSError:
-        raise
-    except Exception as error:
-        raise ValueError(f"table {file.name!r} cannot be read as .parquet: {error}") from None
-    if not {"coalition", "score"} <= set(frame.columns):
-        raise ValueError(
-            f"table {file.name!r} must have the columns coalition and score, got {list(frame.columns)}"
-        )
-    return _text_columns(frame["coalition"].tolist(), frame["score"].tolist(), masks)
+    table = read_parquet(file)
+    if not {"coalition", "score"} <= set(table.column_names):
+        raise ValueError(f"it must have the columns coalition and score, got {table.column_names[:8]}")
+    return _text_columns(table["coalition"].to_pylist(), table["score"].to_pylist(), masks)
 
 
 def _read_json(file: Path, masks: bool) -> dict[str, Any]:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"table {file.name!r} is not JSON: {error}") from None
+    data = read_json(file)
     scores = data.get("scores", data.get("values")) if isinstance(data, dict) else None
     if not isinstance(scores, list):
-        raise ValueError(f"table {file.name!r} must be an object with a list 'scores' (and 'coalitions')")
+        raise ValueError("it must be an object with a list 'scores' (and 'coalitions')")
     return {"coalitions": data.get("coalitions"), "scores": scores, "n": data.get("n_players")}
 
 
@@ -192,7 +179,7 @@ def _text_columns(names: Iterable[Any], scores: Iterable[Any], masks: bool) -> d
         try:
             values.append(float(score))
         except (TypeError, ValueError):
-            raise ValueError(f"table: row {number} has no number as score, got {score!r}") from None
+            raise ValueError(f"row {number} has no number as score, got {score!r}") from None
         try:
             if masks:
                 coalitions.append(int(name))
@@ -200,5 +187,5 @@ def _text_columns(names: Iterable[Any], scores: Iterable[Any], masks: bool) -> d
                 coalitions.append([int(player) for player in str("" if name is None else name).split()])
         except (TypeError, ValueError):
             kind = "an integer mask" if masks else "players such as '0 3 7'"
-            raise ValueError(f"table: row {number} must name a coalition by {kind}, got {name!r}") from None
+            raise ValueError(f"row {number} must name a coalition by {kind}, got {name!r}") from None
     return {"coalitions": coalitions if coalitions else [], "scores": values}

@@ -109,7 +109,7 @@ def revive(data: dict[str, Any]) -> Decision:
     makers: dict[str, Callable[[], Decision]] = {
         "TopK": lambda: TopK(data["k"]),
         "OrderedPartition": lambda: OrderedPartition(data["blocks"]),
-        "Threshold": lambda: Threshold(Fraction(data["tau"])),
+        "Threshold": lambda: Threshold(data["tau"]),
         "Sign": Sign,
         "RelativeThreshold": RelativeThreshold,
     }

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from porism._files import read_text
 from porism.checks import write_atomic
+from porism.theory.partition._exact import rational
 from porism.theory.partition._partitions import describe, revive
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
 from porism.theory.partition.decisions import Decision
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT_VERSION", "Certificate"]
 
 FORMAT_VERSION = 1
+_UNFIT = (KeyError, TypeError, AttributeError, OverflowError, RecursionError, json.JSONDecodeError)
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,7 @@ class Certificate:
             If it is no certificate, or one of a newer format.
         """
         if isinstance(text, os.PathLike) or (isinstance(text, str) and not text.lstrip().startswith("{")):
-            with open(text, encoding="utf-8") as file:
-                text = file.read()
+            text = read_text(text)
         try:
             data = json.loads(text)
             if data["format_version"] > FORMAT_VERSION:
@@ -169,7 +171,7 @@ class Certificate:
                 None if data["witness"] is None else WitnessUtility.from_dict(data["witness"], decision)
             )
             margin = data["level_margin"]
-            data["level_margin"] = None if margin is None else Fraction(margin)
+            data["level_margin"] = None if margin is None else rational("level_margin", margin)
             for name in ("base_gap", "slope_radius", "score_margin"):
                 data[name] = None if data[name] is None else float(data[name])
             for name in ("members", "semivalues", "pair", "slope_pair"):
@@ -180,7 +182,7 @@ class Certificate:
                 k: float(v) if v in ("inf", "-inf") else v for k, v in data["statistics"].items()
             }
             return cls(**data)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except _UNFIT as error:
             raise ValueError(
                 f"certificate: not a certificate in JSON ({error!r}); write one with to_json"
             ) from None

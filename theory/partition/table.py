@@ -237,6 +237,8 @@ class UtilityTable:
                 f"(row {bad[0]}); give finite scores"
             )
         units = np.arange(len(values)) if unit is None else np.asarray(unit)
+        if units.dtype.kind not in "iu" or (units.size and max(-units.min(), units.max()) >= 2**31):
+            raise ValueError(f"unit must hold integers below 2**31, one a row, got dtype {units.dtype}")
         return cls(
             n,
             None,

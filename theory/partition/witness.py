@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from porism.theory.partition._exact import rational
 from porism.theory.partition._partitions import partition
 from porism.theory.partition._values import exact_semivalues
 from porism.theory.partition.decisions import Decision
@@ -182,7 +183,7 @@ class WitnessUtility:
         completion = data["completion"]
         return cls(
             data["level"],
-            Fraction(data["epsilon"]),
+            rational("epsilon", data["epsilon"]),
             tuple(data["pair"]),
             tuple((x, y) for x, y in data["transform_points"]),
             decision,

@@ -1,6 +1,5 @@
 """Read the values of a shapiq game, or record what an approximator asks of it."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from porism._files import read_json, read_npz
 from porism.checks import integer
 from porism.sims.partition.adapters._rows import build_table, mask_of
 
@@ -214,18 +214,18 @@ class RecordingGame:
 
 def _read(path: Path) -> tuple[list[Any], list[float], int]:
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as data:
-            absent = {"coalitions", "values", "n_players"} - set(data.files)
-            if absent:
-                raise ValueError(
-                    f"game: {path.name} must be a file that shapiq saved, it lacks "
-                    f"{', '.join(sorted(absent))}; read other tables with UtilityTable.load"
-                )
-            members = [np.flatnonzero(row) for row in data["coalitions"]]
-            return members, data["values"].tolist(), int(data["n_players"])
+        data = read_npz(path)
+        absent = {"coalitions", "values", "n_players"} - set(data)
+        if absent:
+            raise ValueError(
+                f"game: {path.name} must be a file that shapiq saved, it lacks "
+                f"{', '.join(sorted(absent))}; read other tables with UtilityTable.load"
+            )
+        members = [np.flatnonzero(row) for row in data["coalitions"]]
+        return members, data["values"].tolist(), int(data["n_players"])
     if path.suffix != ".json":
         raise ValueError(f"game must be a .npz or .json file, got {path.name}; save it with game.save_values")
-    content = json.loads(path.read_text())
+    content = read_json(path)
     try:
         n = int(content["metadata"]["n_players"])
         names, scores = list(content["data"]), [float(value) for value in content["data"].values()]
