@@ -1,0 +1,67 @@
+"""Integration that both files share: one branch of a stable manifold, backward; one orbit, forward."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OFFSET", "PRECISE", "Velocity", "along", "boxed", "branch", "follow"]
+
+Floats = NDArray[np.float64]
+Velocity = Callable[[float, Floats], Any]
+
+OFFSET = 1e-7
+"""Step from a saddle along its eigenvector: the manifold bends away by the square of it."""
+
+PRECISE: dict[str, float] = {"rtol": 1e-11, "atol": 1e-13}
+"""Tolerances of one step."""
+
+STIFF = 2e4
+"""Product of the fastest rate and the time from which on an implicit method is cheaper."""
+
+
+def branch(
+    velocity: Velocity, start: Floats, slack: Callable[[Floats], float], span: float, slow: float = 0.0
+) -> Any:
+    """Integrate ``dy/dt = -velocity`` for `span`, or until `slack` < 0 or the speed is below `slow`."""
+    from scipy.integrate import solve_ivp
+
+    def outside(t: float, y: Floats) -> float:
+        return slack(y)
+
+    def resting(t: float, y: Floats) -> float:
+        vx, vy = velocity(t, y)[:2]
+        return max(abs(vx), abs(vy)) - slow
+
+    events: list[Any] = [outside, resting] if slow else [outside]
+    for event in events:
+        event.terminal, event.direction = True, -1
+
+    def backward(t: float, y: Floats) -> Floats:
+        return -np.asarray(velocity(t, y), float)
+
+    return solve_ivp(
+        backward, (0.0, span), start, method="DOP853", dense_output=True, events=events, **PRECISE
+    )
+
+
+def follow(velocity: Velocity, start: Floats, end: float, rate: float) -> Any:
+    """Integrate ``dy/dt = velocity`` from 0 to `end`; `rate` is the fastest one there is."""
+    from scipy.integrate import solve_ivp
+
+    method = "DOP853" if rate * end < STIFF else "Radau"
+    return solve_ivp(velocity, (0.0, end), start, method=method, dense_output=True, **PRECISE)
+
+
+def along(t: Floats, parts: int) -> Floats:
+    """Times of the steps with `parts` pieces a step."""
+    inside = t[:-1, None] + np.diff(t)[:, None] * np.arange(parts) / parts
+    return np.append(inside.ravel(), t[-1])
+
+
+def boxed(low: Floats, high: Floats, room: float) -> Callable[[Floats], float]:
+    """Slack of the first two coordinates in a box with `room` on every side."""
+    x0, y0 = (low - room * (high - low)).tolist()
+    x1, y1 = (high + room * (high - low)).tolist()
+    return lambda y: min(y[0] - x0, x1 - y[0], y[1] - y0, y1 - y[1])

@@ -1,0 +1,271 @@
+"""The equations of skill and delegation, their points of rest, orbits, and the curve between the basins."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from porism.theory.dynamics import _flow
+
+__all__ = ["Curve", "Equations", "Path", "trace"]
+
+Floats = NDArray[np.float64]
+
+PIECES = 8
+"""Points on each step of the integrator from which Newton's method starts."""
+
+
+def _sigmoid(x: Any) -> Any:
+    from scipy.special import expit
+
+    return expit(x)
+
+
+def _sig(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(max(x, -745.0)) / (1 + math.exp(max(x, -745.0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Equations:
+    """Rates a, b, k, quality q; law A if gamma is None, else law B."""
+
+    a: float
+    b: float
+    k: float
+    q: float
+    gamma: float | None
+
+    def velocity(self, s: Any, d: Any) -> tuple[Any, Any]:
+        """Both rates of change at (s, d), elementwise."""
+        rise = self.a * (1 - d) * (1 - s) - self.b * d * s
+        if self.gamma is None:
+            return rise, self.k * d * (1 - d) * (self.q - s)
+        return rise, self.k * (_sigmoid(self.gamma * (self.q - s)) - d)
+
+    def jacobian(self, s: Any, d: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """Derivatives of both rates."""
+        top = -(self.a * (1 - d) + self.b * d), -(self.a * (1 - s) + self.b * s)
+        if self.gamma is None:
+            return top, (-self.k * d * (1 - d), self.k * (1 - 2 * d) * (self.q - s))
+        trust = _sigmoid(self.gamma * (self.q - s))
+        return top, (-self.k * self.gamma * trust * (1 - trust), np.full(np.shape(s), -self.k)[()])
+
+    def eigenvalues(self, s: float, d: float) -> Floats:
+        """Real, as the product of the entries off the diagonal is not negative; smaller first."""
+        (p, u), (v, w) = self.jacobian(s, d)
+        if self.gamma is None and d in (0.0, 1.0):
+            return np.sort([float(p), float(w)])
+        half, root = (p + w) / 2, math.hypot((p - w) / 2, math.sqrt(float(u * v)))
+        far = half - root if half <= 0 else half + root
+        near = (p * w - u * v) / far if far else 0.0  # the product, without cancellation
+        return np.sort([float(far), float(near)])
+
+    def rest(self) -> list[tuple[float, float]]:
+        """Points of rest by increasing skill."""
+        if self.gamma is None:
+            inner = [(self.q, self.saddle_delegation(self.q))] if 0 < self.q < 1 else []
+            return [(0.0, 1.0), *inner, (1.0, 0.0)]
+        from scipy.optimize import brentq
+
+        gamma, shift = self.gamma, math.log(self.a) - math.log(self.b)
+        c = shift - gamma * self.q  # x - gamma sigmoid(x) = c for x = logit s, where logit d = shift - x
+
+        def excess(x: float) -> float:
+            return x - gamma * _sig(x) - c
+
+        fold = self.folds()
+        ends = [c - 1.0, *([math.log(s / (1 - s)) for s in fold] if fold else []), c + gamma + 1.0]
+        found = []
+        for low, high in itertools.pairwise(ends):
+            if low < high and excess(low) * excess(high) < 0:
+                x = float(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
+                found.append((_sig(x), _sig(shift - x)))
+        return found
+
+    def saddle_delegation(self, s: float) -> float:
+        """Delegation at which skill s stands still."""
+        return self.a * (1 - s) / (self.a * (1 - s) + self.b * s)
+
+    def folds(self) -> tuple[float, float] | None:
+        """Skills at which two points of rest of law B meet."""
+        if self.gamma is None or self.gamma <= 4:
+            return None
+        root = math.sqrt(1 - 4 / self.gamma)
+        return 2 / self.gamma / (1 + root), (1 + root) / 2  # their product is 1 / gamma
+
+    def window(self) -> tuple[float, float] | None:
+        """Qualities with two attracting points."""
+        if self.gamma is None:
+            return 0.0, 1.0
+        fold = self.folds()
+        if fold is None:
+            return None
+        shift = math.log(self.a) - math.log(self.b)
+        low, high = (s + (shift + math.log1p(-s) - math.log(s)) / self.gamma for s in fold)
+        return low, high
+
+    def fixed(self, s: float, d: float, t: Floats) -> Floats:
+        """Skill under constant delegation."""
+        rate = self.a * (1 - d) + self.b * d
+        end = self.a * (1 - d) / rate
+        return np.asarray(end + (s - end) * np.exp(-rate * t))
+
+    def alone(self, s: float, t: Floats) -> Floats:
+        """Skill without AI."""
+        return np.asarray(1 - (1 - s) * np.exp(-self.a * t))
+
+    def orbit(self, s: float, d: float, end: float) -> "Path":
+        """The orbit from (s, d) up to a time."""
+        a, b, k, q, gamma = self.a, self.b, self.k, self.q, self.gamma
+        if end == 0 or (gamma is None and d in (0.0, 1.0)):
+            return Path(
+                lambda t: (self.fixed(s, d, t), np.full(t.shape, d), np.full(t.shape, 1 - d)), None, end
+            )
+        if gamma is None:
+            start = np.array([s, math.log(d) - math.log1p(-d)])
+            run = _flow.follow(self._odds, start, end, max(a, b, math.sqrt(k)))
+
+            def by_odds(t: Floats) -> tuple[Floats, Floats, Floats]:
+                skill, odds = run.sol(t)
+                return skill, _sigmoid(odds), _sigmoid(-odds)
+
+            return Path(by_odds, run.t, end)
+
+        def law(t: float, y: Floats) -> tuple[float, float]:
+            s, d = y
+            return a * (1 - d) * (1 - s) - b * d * s, k * (_sig(gamma * (q - s)) - d)
+
+        run = _flow.follow(law, np.array([s, d]), end, max(a, b, k))
+
+        def plain(t: Floats) -> tuple[Floats, Floats, Floats]:
+            skill, given = run.sol(t)
+            return skill, given, 1 - given
+
+        return Path(plain, run.t, end)
+
+    def _odds(self, t: float, y: Floats) -> tuple[float, float]:
+        """Law A in (s, logit d)."""
+        s, u = y
+        return self.a * _sig(-u) * (1 - s) - self.b * _sig(u) * s, self.k * (self.q - s)
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """Skill, delegation and 1 - delegation as functions of time, and the times of the steps."""
+
+    at: Callable[[Floats], tuple[Floats, Floats, Floats]]
+    steps: Floats | None
+    end: float
+
+    def __call__(self, t: Any) -> tuple[Floats, Floats, Floats]:
+        """Evaluate at times within the path."""
+        return self.at(np.asarray(t, float))
+
+    def dense(self) -> Floats:
+        """Times between which nothing is missed: 16 a step, 400 at least."""
+        even = np.linspace(0.0, self.end, 401)
+        return even if self.steps is None else np.union1d(even, _flow.along(self.steps, 16))
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """The separatrix as two dense runs away from the saddle: `halves` give (s, d) and ds/dt at times."""
+
+    saddle: Floats
+    halves: tuple[Any, Any]
+    rate: Callable[[Floats], Floats]
+    given: Callable[[Floats], Floats]
+    points: Floats
+    area: float
+
+    def __call__(self, s: Floats) -> Floats:
+        """Evaluate d_sep(s), s in [0, 1]."""
+        wanted = np.asarray(s, float)
+        flat = wanted.ravel()
+        out = np.empty(flat.shape)
+        for number, (run, sign) in enumerate(zip(self.halves, (-1.0, 1.0), strict=True)):
+            mine = flat < self.saddle[0] if number == 0 else flat >= self.saddle[0]
+            if mine.any():
+                out[mine] = self._half(run, sign, flat[mine])
+        return np.clip(out, 0.0, 1.0).reshape(wanted.shape)
+
+    def _half(self, run: Any, sign: float, s: Floats) -> Floats:
+        times = _flow.along(run.t, PIECES)
+        seen = sign * run.sol(times)[0]  # increasing
+        goal = np.where(np.abs(sign * s - seen[-1]) < 1e-12, seen[-1], sign * s)  # on the edge of the square
+        at = np.clip(np.searchsorted(seen, goal), 1, len(times) - 1)
+        low, high = times[at - 1], times[at]
+        share = (goal - seen[at - 1]) / np.maximum(seen[at] - seen[at - 1], 1e-300)
+        t = low + np.clip(share, 0, 1) * (high - low)
+        for _ in range(3):  # each doubles the digits
+            y = run.sol(t)
+            speed = -sign * self.rate(y)
+            t = np.clip(t + (goal - sign * y[0]) / np.where(speed > 0, speed, np.inf), low, high)
+        found = self.given(run.sol(t))
+        near = goal < seen[0]  # between the saddle and the start of the run: a straight line
+        if near.any():
+            first = self.given(run.y[:, :1])[0]
+            width = seen[0] - sign * self.saddle[0]
+            found[near] = first + (self.saddle[1] - first) * (seen[0] - goal[near]) / max(width, 1e-300)
+        found[goal > seen[-1]] = 0.0 if sign < 0 else 1.0  # beyond the edge of the square
+        return np.asarray(found)
+
+
+def trace(law: Equations, saddle: Floats) -> Curve:
+    """Follow the stable manifold of the saddle backward, with the area above it as a third state."""
+    s0, d0 = float(saddle[0]), float(saddle[1])
+    (p, u), (v, w) = (tuple(float(x) for x in row) for row in law.jacobian(s0, d0))
+    rate = float(law.eigenvalues(s0, d0)[0])
+    a, b, k, q, gamma = law.a, law.b, law.k, law.q, law.gamma
+    # eigenvector (1, y) from the better conditioned row: u < 0, v < 0, and rate <= p, w
+    slope = (rate - p) / u if abs(rate - p) >= abs(rate - w) else v / (rate - w)
+    if gamma is None:
+        slope /= d0 * (1 - d0)  # d(logit d)
+        y0 = math.log(a * (1 - s0)) - math.log(b * s0)
+
+        def velocity(t: float, y: Floats) -> tuple[float, float, float]:
+            s, odds = y[0], y[1]
+            kept, given = _sig(-odds), _sig(odds)
+            rise = a * kept * (1 - s) - b * given * s
+            return rise, k * (q - s), kept * rise
+
+        def slack(y: Floats) -> float:
+            return float(min(y[0], 1 - y[0]))
+
+        def share(y: Floats) -> Floats:
+            return np.asarray(_sigmoid(y[1]))
+
+    else:
+        y0 = d0
+
+        def velocity(t: float, y: Floats) -> tuple[float, float, float]:
+            s, d = y[0], y[1]
+            rise = a * (1 - d) * (1 - s) - b * d * s
+            return rise, k * (_sig(gamma * (q - s)) - d), (1 - d) * rise
+
+        def slack(y: Floats) -> float:
+            return float(min(y[0], 1 - y[0], y[1], 1 - y[1]))
+
+        def share(y: Floats) -> Floats:
+            return np.asarray(y[1])
+
+    step = _flow.OFFSET * min(1.0, 1 / slope) * min(s0, 1 - s0, d0, 1 - d0)
+    runs, area = [], 0.0
+    for sign in (-1.0, 1.0):
+        start = np.array([s0 + sign * step, y0 + sign * step * slope, 0.0])
+        run = _flow.branch(velocity, start, slack, 1e9 / abs(rate))
+        runs.append(run)
+        area += sign * float(run.y[2, -1]) + step * (1 - d0)
+    left, right = (run.sol(_flow.along(run.t, PIECES)) for run in runs)
+    points = np.hstack([np.stack([y[0], share(y)])[:, ::way] for y, way in ((left, -1), (right, 1))]).T
+    area += max(float(left[0, -1]), 0.0)  # left of where it leaves through d = 0, all starts lose
+
+    def rise(y: Floats) -> Floats:
+        given = share(y)
+        return np.asarray(a * (1 - given) * (1 - y[0]) - b * given * y[0])
+
+    return Curve(saddle, (runs[0], runs[1]), rise, share, np.clip(points, 0.0, 1.0), min(max(area, 0.0), 1.0))
