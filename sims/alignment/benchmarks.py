@@ -118,7 +118,7 @@ def fewshot_ends() -> dict[str, Any]:
 
 
 def labels() -> dict[str, Any]:
-    """What labels of shape (B,) change in A, one in a batch being -100; B unequal and equal to L."""
+    """What labels of shape (B,) change in A by the forward-only rule, which has no use for them."""
     task = "A from labels of shape (B,) against A from data without them"
     if missing := _missing(task, "torch", "transformers", "peft"):
         return missing

@@ -81,7 +81,7 @@ def test_error_of_rho(row):
 @pytest.mark.xfail(strict=True, reason="without a detected signal the bare ratio is mostly noise")
 @on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
 def test_error_of_the_bare_ratio_on_all_tasks(row):
-    """Found .48 and .44; the posterior mean is there for it."""
+    """Found .54 on both (.48 and .44 in other draws); the posterior mean is there for it."""
     assert row["crossfit_ratio_all"] <= 0.4
 
 
