@@ -117,3 +117,32 @@ def test_sweep_example(root, needs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(root, "Growing from a laptop to a cluster")["table"].shape == (12, 6)
     assert (tmp_path / "recovery/table.parquet").exists()
+
+
+def test_representation_example(root, capsys):
+    run(root, "Compare two models' representations without being fooled by symmetries")
+    assert capsys.readouterr().out.split() == ["0.256", "0.000010", "1.000", "32", "True"]
+
+
+@pytest.mark.full
+def test_latent_example(root, needs, capsys):
+    needs("sklearn")
+    report = run(root, "Ask whether a frozen latent still serves")["report"]
+    assert report.reuse[2] > report.score_energy[2]
+    assert capsys.readouterr().out
+
+
+def test_policy_example(root, capsys):
+    names = run(root, "Predict the policy of a new reward")
+    assert names["fit"].identifiable
+    assert names["np"].exp(names["log_policy"]).sum() == pytest.approx(1)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_phase_plane_example(root, needs, capsys):
+    needs("matplotlib").use("agg")
+    run(root, "The phase plane of two equations of your own")
+    printed = capsys.readouterr().out.splitlines()
+    assert float(printed[-3]) == pytest.approx(6.299323, abs=1e-6)
+    assert float(printed[-2]) == pytest.approx(0.62734676, abs=1e-8)
