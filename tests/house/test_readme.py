@@ -146,3 +146,11 @@ def test_phase_plane_example(root, needs, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert float(printed[-3]) == pytest.approx(6.299323, abs=1e-6)
     assert float(printed[-2]) == pytest.approx(0.62734676, abs=1e-8)
+
+
+@pytest.mark.full
+def test_virtual_heads_example(root, needs, capsys):
+    needs("transformers")
+    names = run(root, "Fold virtual heads into a Llama-type model")
+    assert max(names["layer"].self_attn.fold_error.values()) < 1e-6
+    assert capsys.readouterr().out.splitlines()[-1] == "[4 4]"
