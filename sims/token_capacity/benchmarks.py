@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from porism.sims._peak import peak_bytes
 from porism.sims.benchmark import missing_peer
 from porism.sims.token_capacity import _peers
-from porism.sims.token_capacity._peak import peak_bytes
 
 __all__ = ["BENCHMARKS", "LENGTH", "ROUNDS"]
 

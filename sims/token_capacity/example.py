@@ -217,7 +217,7 @@ def compare_fine_tuning(
 
 def _bytes(task: _Task, loss: Callable[[Any], Any], batch: Any) -> tuple[int, int]:
     """What the graph keeps, and the peak of forward and backward pass."""
-    from porism.sims.token_capacity._peak import peak_bytes
+    from porism.sims._peak import peak_bytes
     from porism.sims.token_capacity.memory import measure_saved_bytes
 
     weights = [value for value in task.net.parameters() if value.requires_grad]

@@ -154,3 +154,13 @@ def test_virtual_heads_example(root, needs, capsys):
     names = run(root, "Fold virtual heads into a Llama-type model")
     assert max(names["layer"].self_attn.fold_error.values()) < 1e-6
     assert capsys.readouterr().out.splitlines()[-1] == "[4 4]"
+
+
+@pytest.mark.full
+def test_scores_example(root, needs, capsys):
+    needs("torch")
+    scores = run(root, "Score training samples and parameters")["scores"]
+    assert float(scores.rows.sum()) == pytest.approx(
+        sum(float(c.sum()) for c in scores.columns.values()), rel=1e-4
+    )
+    assert capsys.readouterr().out

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from porism.sims._peak import peak_bytes
 from porism.sims.token_capacity import _peers, benchmarks
-from porism.sims.token_capacity._peak import peak_bytes
 
 SMALL = {"length": 24, "width": 32, "layers": 2, "heads": 4}
 
