@@ -1,6 +1,7 @@
 """What the model of skill and delegation hands back: one person's path, and the border of the basins."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,8 +67,8 @@ class Separatrix:
     0.3047596
     """
 
-    def __init__(self, curve: _laws.Curve) -> None:
-        self._curve = curve
+    def __init__(self, curve: Any) -> None:
+        self._curve: _laws.Curve = curve
 
     def __call__(self, s: ArrayLike) -> Floats:
         """Evaluate the border.

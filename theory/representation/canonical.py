@@ -31,7 +31,9 @@ ROUNDINGS = 8
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CanonicalLayer(Result):
-    """A layer as a sum over lines: ``f(x) = sum_l c_l psi(u_l . (x, 1)) + L (x, 1)``.
+    """A layer as a sum over lines.
+
+    ``f(x) = sum_l c_l psi(u_l . (x, 1)) + L (x, 1)``.
 
     At level "functional" psi is the absolute value, and two layers are equal on R^d if and only if their
     lines, coefficients and affine parts are. At level "parallel" psi is the activation.

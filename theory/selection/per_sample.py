@@ -29,7 +29,7 @@ def per_sample_gradients(
 
     Returns
     -------
-    dict of str to tensor, shape (n, *shape of the parameter)
+    dict of str to tensor, shape (n, ...) with the axes of the parameter
         Without a graph.
 
     Raises
