@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from porism import claims, sims
 from porism.claims import Evidence, Ledger, claim, registered, run
@@ -126,6 +127,7 @@ def test_workers_change_nothing(tmp_path, monkeypatch):
         "    claim(f'T-{i}', kind='theorem', source='s', statement='t', control='c')(check)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    get_reusable_executor().shutdown(wait=True)  # its processes would not know of the new path
     __import__("separate")
     one, two = (run(registered().values(), workers=n).to_dict() for n in (1, 2))
     for outcome in one + two:
