@@ -2,7 +2,7 @@
 
 import typer
 
-from porism.cli.common import AsJson, Modules, Names, Scale, Seed, Workers, echo_json, select, table
+from porism.cli.common import AsJson, Modules, Names, Scale, Scheduler, Seed, Workers, echo_json, select, table
 
 __all__ = ["check", "claims"]
 
@@ -20,7 +20,12 @@ def claims(modules: Modules = None, json: AsJson = False) -> None:
 
 
 def check(
-    names: Names = None, scale: Scale = "smoke", seed: Seed = 0, workers: Workers = 1, json: AsJson = False
+    names: Names = None,
+    scale: Scale = "smoke",
+    seed: Seed = 0,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    json: AsJson = False,
 ) -> None:
     """Run claims and their controls; exit 1 if one is not as stated.
 
@@ -30,7 +35,7 @@ def check(
     """
     from porism.claims import run
 
-    ledger = run(select(names), scale, seed, progress=True, workers=workers)
+    ledger = run(select(names), scale, seed, progress=True, workers=workers, scheduler=scheduler)
     if json:
         echo_json(ledger.to_dict())
     elif ledger:

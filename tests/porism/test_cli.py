@@ -123,6 +123,7 @@ def test_a_task_that_raises_costs_no_other(call, fake):
         ),
         (("check", "--seed", "x"), "porism check: Invalid value for '--seed'"),
         (("check", "--seed", "-1"), "porism check: Invalid value for '--seed'"),
+        (("check", "fake", "--scheduler", "x", "--workers", "2"), "porism check: workers must be 1 beside a"),
         (("check", "--nope"), "porism check: No such option: --nope"),
         (("bench", "nothing"), "porism bench: MODULE must be one of"),
         (("bench", "fake", "--out", "nowhere/bench.json"), "porism bench: [Errno 2]"),
@@ -218,7 +219,7 @@ def test_a_closed_pipe_is_no_accident(tmp_path):
     assert program.wait() == 141
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("porism che", "check"), ("porism check --sc", "--scale")])
+@pytest.mark.parametrize(("typed", "offered"), [("porism che", "check"), ("porism check --sca", "--scale")])
 def test_completion(tmp_path, typed, offered):
     words = {"_PORISM_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
     command = [sys.executable, "-m", "porism"]
