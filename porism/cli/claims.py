@@ -2,7 +2,18 @@
 
 import typer
 
-from porism.cli.common import AsJson, Modules, Names, Scale, Scheduler, Seed, Workers, echo_json, select, table
+from porism.cli.common import (
+    AsJson,
+    Modules,
+    Names,
+    Scale,
+    Scheduler,
+    Seed,
+    Workers,
+    echo_json,
+    select,
+    table,
+)
 
 __all__ = ["check", "claims"]
 
