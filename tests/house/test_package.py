@@ -97,3 +97,17 @@ def test_python_files_are_short(root):
     sizes = {path: len(path.read_text().splitlines()) for path in own_files(root) if path.suffix == ".py"}
     assert {path.name: size for path, size in sizes.items() if size > 500} == {}
     assert statistics.median(size for path, size in sizes.items() if size) <= 200
+
+
+def test_a_module_is_found_by_its_one_name(root):
+    """On every floor, in the tests of every floor, and as a notebook."""
+    from porism import sims
+    from porism.cli.notebooks import find, module_of
+
+    shown = {module_of(name) for name in find()}
+    for module in sims.modules():
+        for floor in ("theory", "sims"):
+            assert (root / floor / module / "__init__.py").exists(), (floor, module)
+            assert (root / "tests" / floor / module).is_dir(), (floor, module)
+        assert (root / "tests" / "benchmarks" / f"test_{module}.py").exists(), module
+        assert module in shown
