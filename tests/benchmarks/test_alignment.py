@@ -73,6 +73,7 @@ def test_first_step_of_all_blocks(row):
 
 @on("rho error, few-shot, n 16 to 64, r=8", "rho error, all sizes")
 def test_error_of_rho(row):
+    assert row["defined"]["posterior"] == row["defined"]["plugin"] == 144
     assert row["posterior_ratio_all"] <= 0.4
     assert row["posterior_ratio"] <= 0.4
     assert row["crossfit_ratio"] <= 0.4  # where a signal is detected: added after the bar had failed on all
