@@ -15,3 +15,8 @@ def panel(ax, title):
 def console_errors(driver):
     """What a page complained of."""
     return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def number(expression, **values):
+    """Value of a sympy expression at numbers for the symbols of these names."""
+    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))

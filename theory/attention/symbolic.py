@@ -31,8 +31,8 @@ def on_one_frequency() -> "tuple[sympy.Eq, sympy.Eq]":
 
     Examples
     --------
-    >>> on_one_frequency()[1].rhs  # doctest: +SKIP
-    Matrix([[x, -y], [y, x]])
+    >>> on_one_frequency()[1].rhs.tolist()  # doctest: +SKIP
+    [[x, -y], [y, x]]
     """
     sy = require("sympy", "symbolic")
     theta = sy.Symbol("theta", real=True)

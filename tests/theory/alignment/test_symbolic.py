@@ -1,8 +1,7 @@
 """Each derivation against the numeric function that uses it."""
 
-import doctest
-
 import pytest
+from helpers import number
 
 from porism.theory.alignment import (
     covariance_error,
@@ -15,16 +14,7 @@ from porism.theory.alignment import (
     symbolic,
 )
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
-def number(expression, **values):
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def test_overlap(sy):
@@ -69,13 +59,3 @@ def test_debiased_scatter():
     assert (equation.lhs - equation.rhs).expand() == 0
     values = dict(zip(("x_1", "x_2", "x_3", "x_4"), (3, 1, -2, -2), strict=True))
     assert number(equation.lhs, **values) == 15 / 4  # the worked case, along its basis
-
-
-def test_examples_with_sympy():
-    text = doctest.DocTestFinder().find(symbolic)
-    runner = doctest.DocTestRunner(verbose=False)
-    for test in text:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize(verbose=False).failed == 0

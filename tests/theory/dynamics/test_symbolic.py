@@ -1,26 +1,19 @@
 """Each derivation against the numeric function that uses it."""
 
-import doctest
-
+import helpers
 import numpy as np
 import pytest
 
 from porism.theory.dynamics import DelegationModel, symbolic
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 VALUES = {"a": 1.3, "b": 0.6, "k": 2.0, "q": 0.7, "gamma": 12.0, "s": 0.35, "d": 0.45}
 
 
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
 def number(expression, **changes):
     """Value at VALUES for the symbols of these names."""
-    values = VALUES | changes
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+    return helpers.number(expression, **VALUES | changes)
 
 
 def model(law="replicator", **changes):
@@ -101,15 +94,3 @@ def test_crossing_bound(sy):
     start = {"s_0": 0.999 * 0.7}
     late = model().crossing_time(start["s_0"], 1.0)  # all delegated: a loss exactly from then on
     assert late == pytest.approx(number(bound.rhs, **start), rel=1e-12)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

@@ -1,6 +1,5 @@
 """Each derivation as an identity, and against the numeric function that uses it."""
 
-import doctest
 import math
 
 import numpy as np
@@ -8,12 +7,7 @@ import pytest
 
 from porism.theory.pandora import bidder_statics, psi, symbolic, voi, wedge_threshold
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def same(sy, equation):
@@ -101,15 +95,3 @@ def test_wedge_law(sy):
     spread = math.sqrt(0.34)
     density = math.exp(-0.5 / 0.34) / (spread * math.sqrt(2 * math.pi))
     assert float(change.lhs.subs({**at, D: 1, nu: small})) * density == pytest.approx(numeric, rel=1e-3)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

@@ -1,6 +1,5 @@
 """Each derivation against the numeric function that uses it, and as an identity of its own."""
 
-import doctest
 from fractions import Fraction
 from math import comb
 
@@ -10,14 +9,9 @@ import pytest
 from porism.sims.partition import shapley_size_law
 from porism.theory.partition import Semivalue, TopK, UtilityTable, certify_partition, semivalues, symbolic
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 KINDS = [Semivalue.shapley(), Semivalue.banzhaf(), Semivalue.beta(4, 1), Semivalue.weighted_banzhaf("1/3")]
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
 
 
 def fraction(value):
@@ -170,15 +164,3 @@ def test_domain():
         symbolic.abel_summation(0)
     with pytest.raises(TypeError, match="n must be an int"):
         symbolic.beta_weights(3.0)
-
-
-def test_examples(capsys):
-    """They are skipped where sympy may be missing, so they run here."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

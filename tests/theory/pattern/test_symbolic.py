@@ -1,6 +1,5 @@
 """Each derivation against the numeric function that uses it, and as an identity of its own."""
 
-import doctest
 import itertools
 
 import numpy as np
@@ -13,12 +12,7 @@ from porism.theory.pattern._common import frank_wolfe
 from porism.theory.pattern.low_rank import pattern_plus_low_rank
 from porism.theory.pattern.nulls import null_moments
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def insert(sy, expression, **arrays):
@@ -161,15 +155,3 @@ def test_frank_wolfe_takes_that_step(sy, seed):
         step = 0.0
     expected = lap.solve(-np.round((X + step * (Y - X)).T, 9))
     np.testing.assert_array_equal(frank_wolfe(Layout(B, W), X.copy(), iterations=1), expected)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

@@ -1,10 +1,10 @@
 """Each derivation against the numeric function that uses it."""
 
-import doctest
 import math
 
 import numpy as np
 import pytest
+from helpers import number
 
 from porism.theory.policies import (
     SoftmaxPolicy,
@@ -22,17 +22,7 @@ from porism.theory.policies import (
     unsampled_drift,
 )
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
-def number(expression, **values):
-    """Value at numbers for the symbols of these names."""
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def test_gap_identity():
@@ -151,15 +141,3 @@ def test_utilities():
 def test_combination_is_what_the_identity_says():
     ref = np.log([0.5, 0.3, 0.2])
     np.testing.assert_allclose(combine(ref, [tilt(ref, [1, 0, 2], 1.0)], [1.0]), tilt(ref, [1, 0, 2], 1.0))
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

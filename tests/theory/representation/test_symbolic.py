@@ -1,9 +1,8 @@
 """Each derivation against the numeric function that uses it, and as an identity of its own."""
 
-import doctest
-
 import numpy as np
 import pytest
+from helpers import number
 
 from porism.theory.representation import (
     Layer,
@@ -15,17 +14,7 @@ from porism.theory.representation import (
 )
 from porism.theory.representation._activations import activate
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
-def number(expression, **values):
-    """Value at numbers for the symbols of these names."""
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def test_opposite_units():
@@ -88,15 +77,3 @@ def test_rays(sy):
     expected = (k1 + w * k2) ** 2 - np.linalg.norm(K1 + w * K2) ** 2
     assert number(slack.rhs, k_1=k1, k_2=k2, w=w, r=np.vdot(K1, K2) / k1 / k2) == pytest.approx(expected)
     assert expected >= 0
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

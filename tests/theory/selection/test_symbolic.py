@@ -1,18 +1,12 @@
 """Each derivation against the numeric function that uses it."""
 
-import doctest
-
 import numpy as np
 import pytest
+from helpers import number
 
 from porism.theory.selection import dual_scores, symbolic
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def test_bilinear(sy, net):
@@ -22,12 +16,9 @@ def test_bilinear(sy, net):
     values = {f"g_{i + 1}{j + 1}": g[i, j] for i in range(2) for j in range(3)}
     values |= {f"{k}_{i + 1}": x for k, xs in (("v", v), ("w", w), ("m", m)) for i, x in enumerate(xs)}
 
-    def number(expression):
-        return float(expression.subs({s: values[s.name] for s in expression.free_symbols}))
-
-    assert number(form.rhs) == pytest.approx(w @ (g * v) @ m / 2)
-    assert number(row.rhs) == pytest.approx((g * v)[0] @ m)
-    assert number(column.rhs) == pytest.approx(w @ (g * v)[:, 0])
+    assert number(form.rhs, **values) == pytest.approx(w @ (g * v) @ m / 2)
+    assert number(row.rhs, **values) == pytest.approx((g * v)[0] @ m)
+    assert number(column.rhs, **values) == pytest.approx(w @ (g * v)[:, 0])
     with pytest.raises(ValueError, match="n must be in"):
         symbolic.bilinear(5)
 
@@ -87,22 +78,8 @@ def test_two_rows(sy, needs):
     ends = dual_scores(*arguments, weights=w, order="endpoint", lr=lr)
     values = {"eta": lr, "n": 2, "v": 0.4, "H": 1.7, "g_1": 0.8, "g_2": -0.3, "w_1": w[0], "w_2": w[1]}
 
-    def number(expression):
-        return float(expression.subs({s: values[s.name] for s in expression.free_symbols}))
-
     assert path.total == pytest.approx(path.actual, rel=1e-13)
-    assert ends.total - path.actual == pytest.approx(number(rows.rhs), rel=1e-12)
+    assert ends.total - path.actual == pytest.approx(number(rows.rhs, **values), rel=1e-12)
     without = dual_scores(*arguments, weights=[0, w[1]], lr=lr).actual
-    assert path.actual - without - float(ends.rows[0]) == pytest.approx(number(removed.rhs), rel=1e-12)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out
+    lost = path.actual - without - float(ends.rows[0])
+    assert lost == pytest.approx(number(removed.rhs, **values), rel=1e-12)

@@ -1,9 +1,8 @@
 """Each derivation against the numeric function that uses it, and as an identity of its own."""
 
-import doctest
-
 import numpy as np
 import pytest
+from helpers import number
 
 from porism.theory.spectral_flow import (
     discrete_arrival_step,
@@ -16,17 +15,7 @@ from porism.theory.spectral_flow import (
     symbolic,
 )
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
-def number(expression, **values):
-    """Value at numbers for the symbols of these names."""
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def test_ideal_arrival():
@@ -114,15 +103,3 @@ def test_decay(plain):
     dense = np.array(H.rhs.subs({s: numbers[s.name] for s in H.rhs.free_symbols})).astype(float)
     np.testing.assert_allclose(dense, plain.hessian(Y, B, B.T, 0.0), atol=1e-12)
     assert local_decay_rate(Y, B, B.T, 0.5) == pytest.approx(2 * found[1] / 0.5)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

@@ -1,29 +1,23 @@
 """Each derivation against the numeric function that uses it, and as an identity of its own."""
 
-import doctest
 import math
 
+import helpers
 import numpy as np
 import pytest
 
 from porism.sims.subspace import few_atoms
 from porism.theory.subspace import crossover_angle, lost_energy, mixture_spectrum, reuse_error, symbolic
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 THETA, A, N, H2 = 0.7, 1.3, 0.2, 0.15
 CASE = ([THETA], A, N, 1.0, H2, 2, 1)
 VALUES = {"a": A, "n": N, "h": math.sqrt(H2), "theta": THETA, "kappa": H2 + N, "c^2": math.cos(THETA) ** 2}
 
 
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
-
-
 def number(expression, **more):
-    """Value at numbers for the symbols of these names."""
-    values = VALUES | more
-    return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}))
+    """Value at VALUES for the symbols of these names."""
+    return helpers.number(expression, **VALUES | more)
 
 
 def test_plane_error():
@@ -95,15 +89,3 @@ def test_bisector():
     middle = [[math.cos(THETA / 2)], [math.sin(THETA / 2)]]
     assert number(lost.rhs) == pytest.approx(lost_energy([[1.0], [0.0]], middle), rel=1e-12)
     assert number(lost.rhs) == pytest.approx(mixture_spectrum([THETA])[1], rel=1e-12)
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out

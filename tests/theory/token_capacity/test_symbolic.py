@@ -1,7 +1,5 @@
 """Each derivation as an identity, and against the numeric function that uses it."""
 
-import doctest
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,7 @@ from porism.theory.token_capacity import (
     symbolic,
 )
 
-pytestmark = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def sy(needs):
-    return needs("sympy")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sy")]
 
 
 def put(sy, expression, **arrays):
@@ -100,15 +93,3 @@ def test_width_law(sy):
         trace = np.trace(A, axis1=1, axis2=2).std() / np.trace(A, axis1=1, axis2=2).mean() / 400**0.5
         expected = float(equation.rhs.subs({N: 24, d: width}))
         assert ratio == pytest.approx(expected, rel=5 * (spread + 2 * trace))
-
-
-def test_examples(capsys):
-    """Documentation shows them without running them, for readers who have no sympy."""
-    runner = doctest.DocTestRunner()
-    tests = doctest.DocTestFinder(exclude_empty=True).find(symbolic)
-    assert sum(bool(test.examples) for test in tests) == len(symbolic.__all__)
-    for test in tests:
-        for example in test.examples:
-            example.options.pop(doctest.SKIP, None)
-        runner.run(test)
-    assert runner.summarize().failed == 0, capsys.readouterr().out
