@@ -14,12 +14,27 @@ from typing import Any
 
 from porism.checks import integer, require
 
-__all__ = ["completed", "connect", "in_order", "level_of_caller"]
+__all__ = ["blas_pools", "completed", "connect", "in_order", "level_of_caller", "one_blas_thread"]
 
 TIMEOUT = 5.0
 """Seconds in which a scheduler must answer."""
 
 _ALONE = threading.Lock()
+
+
+def blas_pools() -> Any:
+    """The linear algebra libraries that are loaded now, or None where threadpoolctl is not installed."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+def one_blas_thread(pools: Any = None) -> contextlib.AbstractContextManager[Any]:
+    """One thread of linear algebra inside the block; `pools` where finding them takes too long."""
+    found = pools or blas_pools()
+    return found.limit(limits=1, user_api="blas") if found else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

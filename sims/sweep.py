@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import porism
-from porism._pool import completed, connect
+from porism._pool import completed, connect, one_blas_thread
 from porism.checks import integer, one_of, require
 from porism.sims._sweep_grid import Grid, accepts, items_of, key, name_of, plain, source_of, stream
 from porism.sims._sweep_store import FORMAT, Store, SweepMismatchError, to_table
@@ -230,20 +230,12 @@ def item_rng(item: Mapping[str, Any], seed: int = 0, repetition: int = 0) -> np.
 def _call(function: Callable[..., Any], item: dict[str, Any], stream: np.random.SeedSequence) -> Any:
     """Run one item, wherever this is: its columns, or what was raised."""
     try:
-        with _one_thread():
+        with one_blas_thread():
             found = function(**item, rng=np.random.default_rng(stream))
         columns = found if isinstance(found, Mapping) else {"value": found}
         return {str(name): plain(f"column {name!r}", value) for name, value in columns.items()}
     except Exception as error:  # one item must not cost the others
         return f"{type(error).__name__}: {error}"
-
-
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _fitting(item: dict[str, Any], outcome: Any) -> dict[str, Any]:

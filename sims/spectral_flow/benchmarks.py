@@ -1,21 +1,18 @@
 """Benchmarks of the spectral_flow module: polar factors, optimiser steps and spectra beside those of others.
 
-One thread, interleaved rounds, CPU seconds; ``ratio`` is the median over rounds of the peer's over ours. The
-peers orthogonalise only roughly, so each row gives the operator-norm error of both sides against the float64
+One thread, interleaved rounds, medians of CPU seconds; ``ratio`` is the peer's over ours. The peers
+orthogonalise only roughly, so each row gives the operator-norm error of both sides against the float64
 factor; ``agreement`` is ours.
 """
 
-import importlib.metadata
-import importlib.util
-import statistics
 import time
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from porism.kernels import polar
+from porism.sims.benchmark import beside, missing_peer, one_thread, row
 
 __all__ = ["BENCHMARKS", "LISTS"]
 
@@ -37,18 +34,6 @@ LISTS = {
 QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
-@contextmanager
-def _one_thread() -> Any:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _drawn(count: int, m: int, n: int, seed: int = 0) -> Any:
     import torch
 
@@ -66,44 +51,27 @@ def _error(found: Any, matrices: Any) -> float:
     return worst
 
 
-def _beside(ours: Callable[[], Any], theirs: Callable[[], Any], calls: int = 1) -> tuple[float, float, float]:
-    """Median seconds of both and the median of the rounds' ratios; a round holds `calls` calls of ours."""
-    spent: tuple[list[float], list[float]] = ([], [])
-    for work in (theirs, ours):
-        work()
-    for _ in range(ROUNDS):
-        for work, seconds, count in ((theirs, spent[1], 1), (ours, spent[0], calls)):
-            start = time.process_time()  # one thread: what others do on the machine does not count
-            for _ in range(count):
-                work()
-            seconds.append((time.process_time() - start) / count)
-    ratio = statistics.median(b / a for a, b in zip(*spent, strict=True))
-    return statistics.median(spent[0]), statistics.median(spent[1]), ratio
+def _beside(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, float]:
+    """CPU seconds: in one thread what others do on the machine does not count."""
+    return beside(ours, theirs, ROUNDS, time.process_time)
 
 
-def _row(task: str, ours: Callable[[], Any], theirs: Callable[[], Any], matrices: Any) -> dict[str, Any]:
+def _row(task: str, errors: Sequence[float], times: dict[str, float]) -> dict[str, Any]:
+    mine, other = errors
+    words = f"{task}: error {mine:.1e} against {other:.2f}"
+    return row(words, "torch", agreement=mine, peer_error=other, **times)
+
+
+def _factors(
+    task: str, ours: Callable[[], Any], theirs: Callable[[], Any], matrices: Any
+) -> dict[str, Any]:
     """Errors and times of two orthogonalisers."""
-    mine, other = _error(ours(), matrices), _error(theirs(), matrices)
-    ours_s, peer_s, ratio = _beside(ours, theirs)
-    return {
-        "task": f"{task}: error {mine:.1e} against {other:.2f}",
-        "peer": "torch",
-        "peer_version": importlib.metadata.version("torch"),
-        "ours_s": ours_s,
-        "peer_s": peer_s,
-        "ratio": ratio,
-        "agreement": mine,
-        "peer_error": other,
-    }
+    return _row(task, [_error(work(), matrices) for work in (ours, theirs)], _beside(ours, theirs))
 
 
 def _no_torch(task: str) -> dict[str, Any] | None:
-    if importlib.util.find_spec("torch") is None:
-        return {
-            "task": task,
-            "peer": "torch",
-            "missing": "torch is not installed; pip install 'porism[torch]'",
-        }
+    if missing := missing_peer(task, "torch"):
+        return missing
     from torch import optim
 
     if not hasattr(optim, "Muon"):
@@ -129,16 +97,15 @@ def _lists(name: str, fresh: bool = False) -> Callable[[], dict[str, Any]]:
     task = f"polar factors of a list{', fresh memory' if fresh else ''}, {name}"
 
     def benchmark() -> dict[str, Any]:
-        missing = _no_torch(task)
-        if missing:
+        if missing := _no_torch(task):
             return missing
         from torch.optim import _muon
 
         matrices = list(_drawn(count, m, n).unbind())
         matrices = [G.clone() for G in matrices]  # memory of their own, as gradients have
         kept = None if fresh else polar.polar_factors(matrices)
-        with _one_thread():
-            return _row(
+        with one_thread():
+            return _factors(
                 task,
                 lambda: polar.polar_factors(matrices, out=kept),
                 lambda: [_muon._zeropower_via_newtonschulz(G, QUINTIC, 5, 1e-7) for G in matrices],
@@ -153,19 +120,17 @@ def _lists(name: str, fresh: bool = False) -> Callable[[], dict[str, Any]]:
 def stacked() -> dict[str, Any]:
     """Polar factors of a stacked batch beside the batched public Muon routine."""
     task = "polar factors of a stack, 256 x (16x4096), peer: public batched routine"
-    missing = _no_torch(task)
-    if missing:
+    if missing := _no_torch(task):
         return missing
     G = _drawn(256, 16, 4096)
-    with _one_thread():
-        return _row(task, lambda: polar.polar_factor(G), lambda: _public_batched(G), G)
+    with one_thread():
+        return _factors(task, lambda: polar.polar_factor(G), lambda: _public_batched(G), G)
 
 
 def full_step() -> dict[str, Any]:
     """A whole optimiser step on 64 wide and 64 tall factors beside torch.optim.Muon."""
     task = "optimiser step, 64 x (16x4096) + 64 x (4096x16)"
-    missing = _no_torch(task)
-    if missing:
+    if missing := _no_torch(task):
         return missing
     import torch
 
@@ -178,7 +143,7 @@ def full_step() -> dict[str, Any]:
             p.grad = g.clone()
         return params, kind(params, lr=1.0, weight_decay=0.0, **options)
 
-    with _one_thread():
+    with one_thread():
         moved = {}
         for side, kind, options in (
             ("ours", polar.SpectralMuon, {}),
@@ -190,52 +155,36 @@ def full_step() -> dict[str, Any]:
             moved[side] = [(p0 - p.detach()) / rho for p0, p in zip(start, params, strict=True)]
         errors = [_error(moved[side], grads) for side in ("ours", "peer")]
         mine, other = made(polar.SpectralMuon)[1], made(torch.optim.Muon)[1]
-        ours_s, peer_s, ratio = _beside(mine.step, other.step)
-    return {
-        "task": f"{task}: error {errors[0]:.1e} against {errors[1]:.2f}",
-        "peer": "torch",
-        "peer_version": importlib.metadata.version("torch"),
-        "ours_s": ours_s,
-        "peer_s": peer_s,
-        "ratio": ratio,
-        "agreement": errors[0],
-        "peer_error": errors[1],
-    }
+        return _row(task, errors, _beside(mine.step, other.step))
 
 
 def spectrum() -> dict[str, Any]:
     """Singular values of BA from its factors beside those of the dense product, d=1024, r=16."""
     task = "singular values of BA, d=1024, r=16; peer: svdvals(B @ A)"
-    missing = _no_torch(task)
-    if missing:
+    if missing := _no_torch(task):
         return missing
     import torch
 
     from porism.theory.lora_spectrum import product_singular_values
 
     B, A = _drawn(1, 1024, 16)[0], _drawn(1, 16, 1024, 1)[0]
-    with _one_thread():
+    with one_thread():
         mine = torch.as_tensor(product_singular_values(B, A))
         other = torch.linalg.svdvals(B @ A)[:16]
-        ours_s, peer_s, ratio = _beside(
-            lambda: product_singular_values(B, A), lambda: torch.linalg.svdvals(B @ A), calls=50
-        )  # one call of ours is shorter than the refilling of the caches after the peer
-    return {
-        "task": task,
-        "peer": "torch",
-        "peer_version": importlib.metadata.version("torch"),
-        "ours_s": ours_s,
-        "peer_s": peer_s,
-        "ratio": ratio,
-        "agreement": float((mine - other).abs().max() / other[0]),
-    }
+        calls = 50  # one of ours is shorter than the refilling of the caches after the peer
+        times = _beside(
+            lambda: [product_singular_values(B, A) for _ in range(calls)],
+            lambda: torch.linalg.svdvals(B @ A),
+        )
+    times["ours_s"] /= calls
+    times["ratio"] *= calls
+    return row(task, "torch", agreement=float((mine - other).abs().max() / other[0]), **times)
 
 
 def arrival_order() -> dict[str, Any]:
     """Seeds of 8 in which modes do not arrive smallest first, exact factors beside torch.optim.Muon."""
     task = "runs of 8 that break the order of arrival, 60x70, r=5"
-    missing = _no_torch(task)
-    if missing:
+    if missing := _no_torch(task):
         return missing
     from porism.sims.spectral_flow import lora_init, random_target, simulate_descent
 
@@ -249,13 +198,8 @@ def arrival_order() -> dict[str, Any]:
             times = np.asarray(run.arrival_times)
             count += not (np.diff(times) < 0).all()  # sorted from the largest target: later ones come first
         broken[optimizer] = count
-    return {
-        "task": f"{task}: {broken['spectral']} against {broken['muon']}",
-        "peer": "torch",
-        "peer_version": importlib.metadata.version("torch"),
-        "ours": broken["spectral"],
-        "theirs": broken["muon"],
-    }
+    ours, theirs = broken.values()
+    return row(f"{task}: {ours} against {theirs}", "torch", ours=ours, theirs=theirs)
 
 
 BENCHMARKS = [

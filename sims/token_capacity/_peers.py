@@ -15,7 +15,6 @@ __all__ = [
     "gradients",
     "jacobians",
     "model",
-    "one_thread",
     "products",
     "replayed_by",
     "weighted",
@@ -31,19 +30,6 @@ SHAPES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 INNER = {"llama": 2.6875, "gpt2": 4, "bert": 4}
 """Width of the MLP over that of the model."""
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread of torch, so that CPU seconds are seconds."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def model(kind: str, *, width: int = 256, layers: int = 4, heads: int = 8, length: int = 1024,

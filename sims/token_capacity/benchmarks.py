@@ -14,14 +14,15 @@ with keys and values for every head (rows "depth"). A step of ours takes less ti
 """
 
 import functools
-import importlib.metadata
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from porism.sims._peak import peak_bytes
-from porism.sims.benchmark import missing_peer
+from porism.sims.benchmark import median_seconds, missing_peer, one_thread, row
 from porism.sims.token_capacity import _peers
 
 __all__ = ["BENCHMARKS", "LENGTH", "ROUNDS"]
@@ -37,29 +38,13 @@ CLOSE = 1e-4  # float32: some hundred roundings of 6e-8 through four blocks
 MIB = 2**20
 
 
-def _missing(task: str, *names: str) -> dict[str, Any] | None:
-    for name in names:
-        if row := missing_peer(task, name):
-            return row
-    return None
+def _clocks() -> NDArray[np.float64]:
+    return np.array([time.perf_counter(), time.process_time()])
 
 
-def _row(task: str, peer: str, **more: Any) -> dict[str, Any]:
-    return {"task": task, "peer": peer, "peer_version": importlib.metadata.version(peer), **more}
-
-
-def _times(*works: Callable[[], Any]) -> tuple[list[float], list[float]]:
+def _times(*works: Callable[[], Any]) -> Any:
     """Median wall and CPU seconds of each, interleaved."""
-    wall: list[list[float]] = [[] for _ in works]
-    cpu: list[list[float]] = [[] for _ in works]
-    for number in range(ROUNDS + 1):
-        for i, work in enumerate(works):
-            start = time.perf_counter(), time.process_time()
-            work()
-            if number:
-                wall[i].append(time.perf_counter() - start[0])
-                cpu[i].append(time.process_time() - start[1])
-    return [statistics.median(spent) for spent in wall], [statistics.median(spent) for spent in cpu]
+    return median_seconds(*works, rounds=ROUNDS, clock=_clocks).T.tolist()
 
 
 def _beside(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, float]:
@@ -94,11 +79,11 @@ def _saved(kind: str, k: int, adapter: str = "", length: int = LENGTH, **sizes: 
 
     def benchmark() -> dict[str, Any]:
         task = f"saved bytes, {words}"
-        if missing := _missing(task, "torch", "transformers", *(["peft"] if adapter else [])):
+        if missing := missing_peer(task, "torch", "transformers", *(["peft"] if adapter else [])):
             return missing
         from porism.sims.token_capacity.memory import measure_saved_bytes
 
-        with _peers.one_thread():
+        with one_thread():
             arms = _arms(kind, k, length, adapter, **sizes)
             apart = _agreement(arms)
             saved, peak = {}, {}
@@ -111,13 +96,13 @@ def _saved(kind: str, k: int, adapter: str = "", length: int = LENGTH, **sizes: 
             with _peers.checkpointed(arms.base):
                 saved["checkpointing"] = measure_saved_bytes(arms.full, arms.net)
                 peak["checkpointing"] = peak_bytes(lambda: arms.gradients(arms.full()), *arms.known)
-        row = _row(task, "transformers", agreement=apart)
+        found = row(task, "transformers", agreement=apart)
         if not apart <= CLOSE:
-            return {**row, "missing": f"no bytes: answers differ by {apart:.3g}"}
+            return {**found, "missing": f"no bytes: answers differ by {apart:.3g}"}
         texts = [", ".join(f"{name} {b / MIB:.2f}" for name, b in part.items()) for part in (saved, peak)]
         better = "; checkpointing saves less" * (saved["checkpointing"] < saved["ours"])
-        row["task"] = f"{task}: {texts[0]} MiB; peak {texts[1]} MiB{better}"
-        return {**row, "ratio": saved["full"] / saved["ours"], "saved": saved, "peak": peak}
+        found["task"] = f"{task}: {texts[0]} MiB; peak {texts[1]} MiB{better}"
+        return {**found, "ratio": saved["full"] / saved["ours"], "saved": saved, "peak": peak}
 
     benchmark.__name__ = f"saved bytes, {kind}{f' {adapter}' if adapter else ''}, k={k}"
     benchmark.__doc__ = f"Bytes that a step keeps, and its peak, beside four others: {words}."
@@ -127,7 +112,7 @@ def _saved(kind: str, k: int, adapter: str = "", length: int = LENGTH, **sizes: 
 @functools.cache
 def _steps(kind: str, k: int, length: int) -> tuple[float, list[float], list[float]]:
     """Agreement, wall and CPU seconds of a step: ours, full, checkpointed."""
-    with _peers.one_thread():
+    with one_thread():
         arms = _arms(kind, k, length)
         apart = _agreement(arms)
 
@@ -143,15 +128,15 @@ def _steps(kind: str, k: int, length: int) -> tuple[float, list[float], list[flo
 def _time(kind: str, peer: str, k: int = 64, length: int = LENGTH) -> Any:
     def benchmark() -> dict[str, Any]:
         task = f"step against {peer}, {NAMES[kind]}, T={length}, k={k}"
-        if missing := _missing(task, "torch", "transformers"):
+        if missing := missing_peer(task, "torch", "transformers"):
             return missing
         apart, wall, cpu = _steps(kind, k, length)
-        row = _row(task, "transformers", agreement=apart)
+        found = row(task, "transformers", agreement=apart)
         if not apart <= CLOSE:
-            return {**row, "missing": f"no time: answers differ by {apart:.3g}"}
+            return {**found, "missing": f"no time: answers differ by {apart:.3g}"}
         i = 1 if peer == "full" else 2
         numbers = {"ours_s": wall[0], "peer_s": wall[i], "ratio": wall[i] / wall[0]}
-        return {**row, **numbers, "cpu_ratio": cpu[i] / cpu[0]}
+        return {**found, **numbers, "cpu_ratio": cpu[i] / cpu[0]}
 
     benchmark.__name__ = f"step against {peer}, {kind}"
     benchmark.__doc__ = f"Seconds of forward and backward pass of {kind}, beside {peer}."
@@ -161,7 +146,7 @@ def _time(kind: str, peer: str, k: int = 64, length: int = LENGTH) -> Any:
 def exact() -> dict[str, Any]:
     """Gradients in float64 against the full pass with constants where not selected, which defines them."""
     task = "gradient against its definition, float64"
-    if missing := _missing(task, "torch", "transformers"):
+    if missing := missing_peer(task, "torch", "transformers"):
         return missing
     import torch
 
@@ -182,7 +167,7 @@ def exact() -> dict[str, Any]:
             found[f"{kind} {name}"] = _peers.apart(got, wanted)
     worst = max(found.values())
     words = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
-    return _row(f"{task}: {words}", "transformers", agreement=worst, gaps=found)
+    return row(f"{task}: {words}", "transformers", agreement=worst, gaps=found)
 
 
 def _depth(group: int, layers: int = 16, k: int = 64, length: int = LENGTH) -> Any:
@@ -190,20 +175,20 @@ def _depth(group: int, layers: int = 16, k: int = 64, length: int = LENGTH) -> A
 
     def benchmark() -> dict[str, Any]:
         task = f"depth: peak of a step, {words}"
-        if missing := _missing(task, "torch", "transformers", "peft"):
+        if missing := missing_peer(task, "torch", "transformers", "peft"):
             return missing
-        with _peers.one_thread():
+        with one_thread():
             arms = _arms("llama", k, length, "lora", layers=layers, group=group)
             with _peers.checkpointed(arms.base):
                 loss = float(arms.full().detach())
                 theirs = peak_bytes(lambda: arms.gradients(arms.full()), *arms.known)
             apart = abs(float(arms.ours().detach()) - loss) / abs(loss)
             ours = peak_bytes(lambda: arms.gradients(arms.ours()), *arms.known)
-        row = _row(task, "transformers", agreement=apart)
+        found = row(task, "transformers", agreement=apart)
         if not apart <= CLOSE:
-            return {**row, "missing": f"no bytes: losses differ by {apart:.3g}"}
+            return {**found, "missing": f"no bytes: losses differ by {apart:.3g}"}
         shown = f"{ours / MIB:.1f} against {theirs / MIB:.1f} MiB of checkpointing"
-        return {**row, "task": f"{task}: {shown}", "ratio": theirs / ours, "ours": ours, "theirs": theirs}
+        return {**found, "task": f"{task}: {shown}", "ratio": theirs / ours, "ours": ours, "theirs": theirs}
 
     benchmark.__name__ = f"depth, 8 heads on {8 // group}"
     benchmark.__doc__ = f"Peak of a step of a deep model whose base is frozen, beside checkpointing: {words}."
@@ -220,7 +205,7 @@ PEERS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel(name: str, N: int = 64, T: int = 64, d: int = 128) -> Any:
     def benchmark() -> dict[str, Any]:
         task = f"position_ntk against {name}, N={N}, T={T}, d={d}, float64"
-        if missing := _missing(task, "torch"):
+        if missing := missing_peer(task, "torch"):
             return missing
         import torch
 
@@ -229,16 +214,16 @@ def _kernel(name: str, N: int = 64, T: int = 64, d: int = 128) -> Any:
         draws = torch.Generator().manual_seed(0)
         x, g = torch.randn(2, N, T, d, generator=draws, dtype=torch.float64).unbind()
         peer = PEERS[name]
-        with _peers.one_thread():
+        with one_thread():
             wanted = peer(x, g)
             apart = float((position_ntk(x, g) - wanted).abs().max() / wanted.abs().max())
-            row = _row(task, "torch", agreement=apart)
+            found = row(task, "torch", agreement=apart)
             if not apart <= 1e-10:
-                return {**row, "missing": f"no time: answers differ by {apart:.3g}"}
+                return {**found, "missing": f"no time: answers differ by {apart:.3g}"}
             peaks = [peak_bytes(functools.partial(work, x, g), x, g) for work in (position_ntk, peer)]
             times = _beside(lambda: position_ntk(x, g), lambda: peer(x, g))
-        row["task"] = f"{task}: {peaks[0] / MIB:.2f} against {peaks[1] / MIB:.2f} MiB"
-        return {**row, **times, "ours": peaks[0], "theirs": peaks[1]}
+        found["task"] = f"{task}: {peaks[0] / MIB:.2f} against {peaks[1] / MIB:.2f} MiB"
+        return {**found, **times, "ours": peaks[0], "theirs": peaks[1]}
 
     benchmark.__name__ = f"kernel against {name}, N={N}"
     benchmark.__doc__ = f"Kernel of each position of a linear map, beside {name} by torch."
@@ -248,7 +233,7 @@ def _kernel(name: str, N: int = 64, T: int = 64, d: int = 128) -> Any:
 def diagnostics(sizes: tuple[int, int] = (64, 1024), length: int = 32) -> dict[str, Any]:
     """Moments by position for few and many sequences in batches of 16, beside keeping all hidden states."""
     task = f"peak of moments by position, GPT-2 of 2 layers, T={length}"
-    if missing := _missing(task, "torch", "transformers"):
+    if missing := missing_peer(task, "torch", "transformers"):
         return missing
     import torch
 
@@ -283,7 +268,7 @@ def diagnostics(sizes: tuple[int, int] = (64, 1024), length: int = 32) -> dict[s
             for one in (torch.cat(states[name]).double() for name in layers)
         ])  # fmt: skip
 
-    with _peers.one_thread():
+    with one_thread():
         known = [*net.parameters(), *net.buffers()]
         wanted = kept(sizes[0]).numpy()
         apart = float(abs(ours(sizes[0]) - wanted).max() / abs(wanted).max())
@@ -291,14 +276,14 @@ def diagnostics(sizes: tuple[int, int] = (64, 1024), length: int = 32) -> dict[s
             name: [peak_bytes(functools.partial(work, N), *known) for N in sizes]
             for name, work in {"ours": ours, "theirs": kept}.items()
         }
-    row = _row(task, "torch", agreement=apart)
+    found = row(task, "torch", agreement=apart)
     if not apart <= 1e-10:
-        return {**row, "missing": f"no bytes: answers differ by {apart:.3g}"}
+        return {**found, "missing": f"no bytes: answers differ by {apart:.3g}"}
     words = "; ".join(
         f"N={N}: {mine / MIB:.2f} against {other / MIB:.2f} MiB with all states kept"
         for N, mine, other in zip(sizes, *peaks.values(), strict=True)
     )
-    return {**row, "task": f"{task}, {words}", "ratio": peaks["theirs"][1] / peaks["ours"][1], **peaks}
+    return {**found, "task": f"{task}, {words}", "ratio": peaks["theirs"][1] / peaks["ours"][1], **peaks}
 
 
 BENCHMARKS = [
