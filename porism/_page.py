@@ -1,6 +1,10 @@
-"""How pages of this project look: phone width, dark mode, no assets."""
+"""What the pages of this project share: phone width, dark mode, one file without scripts or other assets."""
 
-__all__ = ["STYLE"]
+import base64
+from collections.abc import Iterable
+from html import escape
+
+__all__ = ["document", "figure", "table"]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2128; --soft: #59636e; --line: #d5dae0; --paper: #fff;
@@ -40,3 +44,45 @@ figure img { display: block; width: 100%; height: auto; padding: .5rem; backgrou
   border: 1px solid var(--line); border-radius: .5rem }
 figcaption { font-size: .9rem; margin-top: .4rem }
 """
+
+
+def document(title: str, lead: str, links: Iterable[tuple[str, str]], main: str) -> str:
+    """A page: HTML under its title, anchors of its contents with their words, and HTML of the rest."""
+    contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}</h1>
+{lead}
+<nav aria-label="Contents">{contents}</nav>
+</header>
+<main>
+{main}
+</main>
+</body>
+</html>
+"""
+
+
+def table(label: str, heads: Iterable[str], body: str) -> str:
+    """A table that scrolls where it is wider than the page; its body is HTML."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label, quote=True)}">'
+    return f"{box}<table>{head}{body}</table></div>"
+
+
+def figure(anchor: str, kind: str, content: bytes, alt: str, caption: str) -> str:
+    """A picture in the page itself; its caption is HTML."""
+    data = base64.b64encode(content).decode()
+    return (
+        f'<figure id="{anchor}"><img src="data:image/{kind};base64,{data}" alt="{escape(alt, quote=True)}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )

@@ -1,16 +1,15 @@
 """The report page: one self-contained file, without scripts or external assets."""
 
-import base64
 import importlib.metadata
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from porism._page import STYLE
+from porism._page import document, figure, table
 from porism._show import show
 from porism.claims import Evidence, Outcome
 from porism.cli.common import scrub
@@ -55,29 +54,12 @@ def page(
         )
         for name in modules
     )
-    links = "".join(f'<a href="#{name}">{name}</a>' for name in (*modules, "versions"))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>porism report</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<header>
-<h1>porism report</h1>
-<p>{state}, at scale {escape(scale)} with seed {seed}. Each claim is checked, and then checked again with one
-hypothesis broken: on this control the same check must fail, or it could not have told us anything.</p>
-{f"<ul>{failures}</ul>" if failures else ""}
-<nav aria-label="Contents">{links}</nav>
-</header>
-<main>{sections}
-<section id="versions"><h2>versions and machine</h2>{_table((), _versions())}</section>
-</main>
-</body>
-</html>
-"""
+    lead = f"""<p>{state}, at scale {escape(scale)} with seed {seed}. Each claim is checked, and then checked
+again with one hypothesis broken: on this control the same check must fail, or it could not have told us
+anything.</p>{f"<ul>{failures}</ul>" if failures else ""}"""
+    versions = table("versions", (), _versions())
+    sections += f'\n<section id="versions"><h2>versions and machine</h2>{versions}</section>'
+    return document("porism report", lead, [(name, name) for name in (*modules, "versions")], sections)
 
 
 def _section(
@@ -88,7 +70,7 @@ def _section(
         f"{_verdict(f'failed, {n.error}', False) if n.error else f'ran in {n.seconds:.1f} s'}.</p>"
         for n in notebooks
     )
-    claims = _table(HEADS, "".join(map(_claim, outcomes)), f"claims of {name}") if outcomes else ""
+    claims = table(f"claims of {name}", HEADS, "".join(map(_claim, outcomes))) if outcomes else ""
     drawn = "".join(_figure(step, folder) for step in figures)
     return (
         f'<section id="{name}"><h2>{name}</h2>{runs}{claims}'
@@ -132,20 +114,15 @@ def _numbers(evidence: Evidence) -> str:
 
 def _figure(step: "Step", folder: Path) -> str:
     anchor = f"{step.module}-{step.name}"
-    caption = f"<figcaption><b>{escape(step.name)}</b> {escape(step.caption)}"
+    caption = f"<b>{escape(step.name)}</b> {escape(step.caption)}"
     if step.error:
         failure = _verdict(f"failed, {step.error}", False)
-        return f'<figure id="{anchor}">{caption} {failure}</figcaption></figure>'
-    file = folder / f"{step.module}_{step.name}.svg"
-    kind = "svg+xml"
+        return f'<figure id="{anchor}"><figcaption>{caption} {failure}</figcaption></figure>'
+    file, kind = folder / f"{step.module}_{step.name}.svg", "svg+xml"
     if file.stat().st_size > SVG_LIMIT:
         file, kind = file.with_suffix(".png"), "png"
-    data = base64.b64encode(file.read_bytes()).decode()
-    alt = escape(f"Figure {step.name} of {step.module}: {step.caption}", quote=True)
-    return (
-        f'<figure id="{anchor}"><img src="data:image/{kind};base64,{data}" alt="{alt}">'
-        f"{caption} <span>({step.seconds:.1f} s)</span></figcaption></figure>"
-    )
+    alt = f"Figure {step.name} of {step.module}: {step.caption}"
+    return figure(anchor, kind, file.read_bytes(), alt, f"{caption} <span>({step.seconds:.1f} s)</span>")
 
 
 def _versions() -> str:
@@ -170,13 +147,6 @@ def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
     return found[1] if found else platform.processor() or "unknown"
-
-
-def _table(heads: Iterable[str], body: str, label: str = "versions") -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    box = f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
-    return f"{box}<table>{head}{body}</table></div>"
 
 
 def _verdict(text: str, good: bool) -> str:

@@ -1,6 +1,5 @@
 """The page of a diagnosis: figures, tables and anchors in one file, without scripts or other assets."""
 
-import base64
 import io
 import platform
 from collections.abc import Iterable
@@ -8,7 +7,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from porism._page import STYLE
+from porism._page import document, figure, table
 from porism._show import show
 
 if TYPE_CHECKING:
@@ -54,36 +53,18 @@ CAPTIONS = {
 def page(found: "Diagnosis") -> str:
     """The page as one string."""
     lines = found.headlines()
-    links = "".join(f'<a href="#{n}">{escape(TEXTS[n][0])}</a>' for n in lines) + '<a href="#about">About</a>'
     findings = "".join(
         f'<li style="overflow-wrap:anywhere"><a href="#{n}">{escape(TEXTS[n][0])}</a>: {escape(t)}</li>'
         for n, t in lines.items()
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
     sections = "".join(_section(found, name) for name in lines)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Diagnosis of {escape(found.model)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<header>
-<h1>Diagnosis of {escape(found.model)}</h1>
-<p>{escape(found._title())}</p>
-<nav aria-label="Contents">{links}</nav>
-</header>
-<main>
-<section id="summary"><h2>Summary</h2><ul>{findings}</ul>
-{f'<h3 id="notes">Notes</h3><ul>{notes}</ul>' if notes else ""}</section>
-{sections}
-<section id="about"><h2>About</h2>{_about(found)}</section>
-</main>
-</body>
-</html>
-"""
+    notes = f'<h3 id="notes">Notes</h3><ul>{notes}</ul>' if notes else ""
+    summary = f'<section id="summary"><h2>Summary</h2><ul>{findings}</ul>{notes}</section>'
+    about = f'<section id="about"><h2>About</h2>{_about(found)}</section>'
+    links = [*((name, TEXTS[name][0]) for name in lines), ("about", "About")]
+    lead = f"<p>{escape(found._title())}</p>"
+    return document(f"Diagnosis of {found.model}", lead, links, summary + sections + about)
 
 
 def _section(found: "Diagnosis", name: str) -> str:
@@ -169,21 +150,16 @@ def _figure(anchor: str, label: str, thing: Any) -> str:
     from porism.sims.style import style
 
     with style():
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
-        thing.plot(figure.subplots())
+        drawn = Figure(figsize=(7, 4.2), layout="constrained")
+        thing.plot(drawn.subplots())
         stream = io.BytesIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    data = base64.b64encode(stream.getvalue()).decode()
-    return (
-        f'<figure id="{anchor}"><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(f"Figure: {label}", quote=True)}"><figcaption>{escape(label)}</figcaption></figure>'
-    )
+        drawn.savefig(stream, format="svg", metadata={"Date": None})
+    return figure(anchor, "svg+xml", stream.getvalue(), f"Figure: {label}", escape(label))
 
 
 def _table(label: str, heads: Iterable[str], rows: list[list[Any]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-    box = _box(label, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    box = table(label, heads, f"<tbody>{body}</tbody>")
     return box if len(rows) <= SHORT else f"<details><summary>{len(rows)} rows</summary>{box}</details>"
 
 
@@ -192,11 +168,6 @@ def _cell(value: Any) -> str:
         return f'<td class="number">{show(value)}</td>'
     kind = ' class="long"' if " " in value and len(value) > 24 else ""  # sentences, which may wrap
     return f"<td{kind}>{escape(value)}</td>"
-
-
-def _box(label: str, table: str) -> str:
-    label = escape(label, quote=True)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
 
 
 def _about(found: "Diagnosis") -> str:
