@@ -1,14 +1,18 @@
 """What the README shows runs, and says what it prints."""
 
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
 
-def example(root, heading, number=0):
-    """Source of a Python block below a heading."""
+def example(root, heading, number=0, language="python"):
+    """Source of a block below a heading."""
     text = (root / "README.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)[number]
+    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    return [source for kind, source in blocks if kind == language][number]
 
 
 def run(root, heading, number=0):
@@ -31,6 +35,22 @@ def test_first_example(root, capsys):
     printed = capsys.readouterr().out.splitlines()
     promised = re.search(r"summary\(\)\)\s*# (.*)", example(root, "Ten lines"))[1]
     assert printed[0] == promised
+
+
+@pytest.mark.full
+def test_certify_example(root, needs, tmp_path, monkeypatch):
+    """The table, and what the shell shows below it."""
+    needs("sklearn"), needs("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    run(root, "Certify a selection from a script")
+    shell = example(root, "Certify a selection from a script", language="")
+    for part in shell.removeprefix("$ porism ").split("\n$ porism "):
+        words, shown = part.split("\n", 1)
+        command = [sys.executable, "-m", "porism", *shlex.split(words)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout.rstrip() == shown.rstrip()
+        assert done.returncode == ("NOT ROBUST" in shown)
+    assert {"certificate.json", "values.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.full
