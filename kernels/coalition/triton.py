@@ -23,7 +23,8 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-MAX_PLAYERS = 30  # masks are handled as int32
+from porism.kernels import _device as device  # noqa: E402
+
 MAX_BLOCK = 1 << 16
 TILE = 2048  # int64 numbers a program holds at once: 16 a thread with the default four warps
 NOTHING = tl.constexpr((1 << 63) - 1)  # margin where a block ends no level; sums stay below 2^62
@@ -108,27 +109,22 @@ def sweep(
 def level_margin(
     scores: Any, weights: NDArray[np.int64], upper: int, lower: int, *, block: int = 1024
 ) -> tuple[int, float, tuple[int, int]]:
-    """Least level difference between two sets of players, on the GPU.
-
-    ``min_l min_{i in upper, j in lower} D_l(i, j)`` with
-    ``D_l(i, j) = sum_{S with i, v(S) >= s_l} q_|S| - sum_{S with j, v(S) >= s_l} q_|S|``.
+    """The margin of checked weights and sides; see :func:`porism.kernels.coalition.level_margin`.
 
     Parameters
     ----------
     scores : float64 or float32 CUDA tensor or array, shape (2**n,)
-        Score of each coalition in mask order, finite, not all equal; float32 is upcast. An array is
-        copied to the GPU. CPU tensors are taken under ``TRITON_INTERPRET=1`` only.
-    weights : int64 array, shape (n+1,)
-        Integer pair weights by size, nonnegative; the sum over coalitions fits 62 bits.
-    upper, lower : int
-        Bit masks of the two sets, disjoint and not empty.
+        Float32 is upcast, arrays are copied to the GPU. CPU tensors are taken under ``TRITON_INTERPRET=1``
+        only.
+    weights, upper, lower
+        As there.
     block : int
         Coalitions a program sweeps, 1 .. 65536; need not divide 2^n nor be a power of two.
 
     Returns
     -------
     (int, float, (int, int))
-        Margin, its level, its pair; of several minimisers the lowest level, then the smallest pair.
+        As there.
 
     Raises
     ------
@@ -147,29 +143,15 @@ def level_margin(
 
     Time on a GPU: not measured. Checked against the CPU path in Triton's interpreter, and compiled for
     sm_80 and sm_90 (no spilled registers), with Triton 3.6.0 and 3.7.1.
-
-    References
-    ----------
-    PR-3 (reconstruction).
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        level_margin(torch.tensor([0.0, 1, 3, 4], device="cuda"), np.array([0, 1, 0]), 0b10, 0b01)
     """
-    weights = np.asarray(weights, dtype=np.int64)
-    n = integer("number of players", weights.size - 1, 2, MAX_PLAYERS)
-    upper, lower = integer("upper", upper, 1, (1 << n) - 1), integer("lower", lower, 1, (1 << n) - 1)
-    if upper & lower:
-        raise ValueError(
-            f"upper and lower must be disjoint, got {upper:#b} and {lower:#b}; drop common players"
-        )
+    n = weights.size - 1
     block = integer("block", block, 1, MAX_BLOCK)
-    scores = _placed(scores)
+    scores = device.placed("scores", scores, device.FLOATS[:2], np.float64).double().contiguous()
     if scores.shape != (1 << n,):
         raise ValueError(f"scores must have shape ({1 << n},) as weights are for {n} players, got "
                          f"{tuple(scores.shape)}; pass one score a coalition")  # fmt: skip
+    if not device.all_finite(scores):
+        raise ValueError("scores must be finite, got NaN or infinity; drop or replace them")
     values, order = torch.sort(scores, descending=True)
     lanes = max(16, 1 << (n - 1).bit_length())
     tile = {"BLOCK": block, "ROWS": min(TILE // lanes, 1 << (block - 1).bit_length()), "LANES": lanes}
@@ -177,7 +159,7 @@ def level_margin(
     table = torch.tensor(weights, device=values.device)
     partial = torch.empty((blocks, lanes), dtype=torch.int64, device=values.device)
     least, where = torch.empty((2, blocks), dtype=torch.int64, device=values.device)
-    with torch.cuda.device(values.get_device()):  # Triton launches on the current device; -1 changes nothing
+    with device.current(values):
         totals[(blocks,)](order, table, partial, size, **tile)
         carry = partial.cumsum(0) - partial
         sweep[(blocks,)](order, values, table, carry, least, where, size, upper, lower, **tile)
@@ -194,22 +176,3 @@ def level_margin(
         raise RuntimeError(f"Triton {triton.__version__} gives margin {margin} on {values.device}, a recount "
                            f"{int(reach[i]) - int(reach[j])}; take backend='cpu'")  # fmt: skip
     return margin, float(values[end]) + 0.0, (i, j)
-
-
-def _placed(scores: Any) -> torch.Tensor:
-    """Scores as float64 where the kernels run, or an error that says how to get them there."""
-    interpreted = not isinstance(totals, triton.JITFunction)
-    if not isinstance(scores, torch.Tensor):
-        if not (interpreted or torch.cuda.is_available()):
-            raise ValueError(
-                "backend must not be 'triton' here: torch sees no CUDA device; take 'cpu' or 'auto'"
-            )
-        return torch.tensor(
-            np.ascontiguousarray(scores, dtype=np.float64), device="cpu" if interpreted else "cuda"
-        )
-    if scores.dtype not in (torch.float64, torch.float32):
-        raise TypeError(f"scores must be float64 or float32, got {scores.dtype}; convert them with .double()")
-    if not (interpreted or scores.is_cuda):
-        raise ValueError(f"scores must be on a CUDA device for Triton, got a tensor on {scores.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    return scores.detach().to(torch.float64).contiguous()

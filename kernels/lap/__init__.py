@@ -1,7 +1,8 @@
 """Linear assignment with sources on rows and positions on columns.
 
 The reference is the shortest augmenting path method in plain Python (``reference.py``), the CPU path
-SciPy's solver (``cpu.py``). Equal costs may be reached by different assignments.
+SciPy's solver (``cpu.py``), the Triton path an auction, finished exactly (``triton.py``). Equal costs may be
+reached by different assignments.
 
 Notes
 -----
@@ -9,14 +10,10 @@ The orientation is part of the contract. Masks have many equal rows, so position
 equal rows to choose between: 20 times slower on block masks at n = 1024, with the same optimum.
 """
 
-import importlib
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from porism.checks import finite_array, one_of
-from porism.kernels import on_gpu
+from porism.checks import finite_array
+from porism.kernels._arrays import implementation, is_tensor, like, plain
 
 __all__ = ["batched", "solve"]
 
@@ -28,7 +25,7 @@ def solve(cost: Any, *, backend: str = "auto") -> Any:
 
     Parameters
     ----------
-    cost : float array, shape (n, n)
+    cost : float array or tensor, shape (n, n)
         Cost of source r (row) at position i (column), finite.
     backend : {"auto", "cpu", "triton", "reference"}
         Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
@@ -36,7 +33,7 @@ def solve(cost: Any, *, backend: str = "auto") -> Any:
     Returns
     -------
     int64 array, shape (n,)
-        Source at each position; a tensor on its device for a tensor.
+        Source at each position; for a tensor a tensor on its device.
 
     Raises
     ------
@@ -56,8 +53,10 @@ def solve(cost: Any, *, backend: str = "auto") -> Any:
     >>> solve([[4.0, 1.0], [2.0, 3.0]]).tolist()
     [1, 0]
     """
-    if not on_gpu(cost):
+    if not is_tensor(cost):
         cost = finite_array("cost", cost, ndim=2)
+    elif cost.ndim != 2:
+        raise ValueError(f"cost must have 2 axes, got shape {tuple(cost.shape)}; reshape it")
     return batched(cost[None], backend=backend)[0]
 
 
@@ -66,7 +65,7 @@ def batched(costs: Any, *, backend: str = "auto") -> Any:
 
     Parameters
     ----------
-    costs : float array, shape (b, n, n)
+    costs : float array or tensor, shape (b, n, n)
         One cost matrix a problem: source r (row) at position i (column), finite.
     backend : {"auto", "cpu", "triton", "reference"}
         Implementation; "auto" takes Triton for CUDA tensors and the CPU path for the rest.
@@ -74,7 +73,7 @@ def batched(costs: Any, *, backend: str = "auto") -> Any:
     Returns
     -------
     int64 array, shape (b, n)
-        Source at each position of each problem; a tensor on its device for a tensor.
+        Source at each position of each problem; for a tensor a tensor on its device.
 
     Raises
     ------
@@ -90,14 +89,10 @@ def batched(costs: Any, *, backend: str = "auto") -> Any:
     >>> batched([[[4.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [1.0, 0.0]]]).tolist()
     [[1, 0], [0, 1]]
     """
-    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
-    if backend == "triton" or (backend == "auto" and on_gpu(costs)):
-        from porism.kernels.lap import triton
-
-        return triton.batched(costs)
-    costs = finite_array("costs", costs.cpu() if on_gpu(costs) else costs, ndim=3)
-    if costs.shape[1] != costs.shape[2]:
-        raise ValueError(f"costs must be square, got shape {costs.shape}; pad with constant rows or columns")
-    module = importlib.import_module(f"porism.kernels.lap.{'cpu' if backend == 'auto' else backend}")
-    out: NDArray[np.int64] = module.batched(costs)
-    return out
+    backend, path = implementation(__name__, backend, costs)
+    if backend == "triton":
+        return path.batched(costs)
+    array = finite_array("costs", plain(costs), ndim=3)
+    if array.shape[1] != array.shape[2]:
+        raise ValueError(f"costs must be square, got shape {array.shape}; pad with constant rows or columns")
+    return like(path.batched(array), costs)

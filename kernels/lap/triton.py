@@ -22,6 +22,10 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
+from porism.kernels import _device as device  # noqa: E402
+from porism.kernels._arrays import is_tensor, like, plain  # noqa: E402
+from porism.kernels.lap import cpu  # noqa: E402
+
 MAX_SIDE = 128  # costs of a problem are kept in registers: 32 a thread
 FAR = tl.constexpr(-1e30)  # value of a position that is padding
 
@@ -99,11 +103,6 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
     (int64 tensor, float64 tensor), or arrays where costs are an array; shapes (b, n) and (b,)
         Source at each position, and the gap; infinity where the auction gave up or left no permutation.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, or the costs are not where the kernel can run.
-
     Notes
     -----
     In exact arithmetic the gap is at most n * epsilon * range; in float32 that needs epsilon well above the
@@ -111,29 +110,21 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
 
     Floor: 4 b n^2 bytes read once; about 10 n^2 operations a round, rounds depend on the problem (tens to
     hundreds at n = 48, more where costs tie). Time on a GPU: not measured. Checked against the exact solver
-    in Triton's interpreter, and compiled for sm_80 and sm_90
-    (above 64 sources some registers spill).
+    in Triton's interpreter, and compiled for sm_80 and sm_90 (above 64 sources some registers spill).
 
     References
     ----------
     D. P. Bertsekas (1988), The auction algorithm, doi:10.1007/BF02186476.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        p, gap = auction(torch.rand(1000, 64, 64, device="cuda"))
     """
     if not 0 < epsilon <= 0.25:
         raise ValueError(f"epsilon must be in (0, 1/4], got {epsilon}; it is a share of the range of costs")
     limit = integer("limit", limit, 1, (1 << 31) - 1)
-    plain = not isinstance(costs, torch.Tensor)
-    costs = _placed(costs)
+    given, costs = costs, _checked(costs)
     b, n = costs.shape[:2]
     everyone = torch.arange(n, device=costs.device)
     if n < 2 or b == 0:
         p, gap = everyone.expand(b, n).clone(), torch.zeros(b, dtype=torch.float64, device=costs.device)
-        return (p.cpu().numpy(), gap.cpu().numpy()) if plain else (p, gap)
+        return (p, gap) if is_tensor(given) else (plain(p), plain(gap))
     exact = costs.to(torch.float64)
     low = exact.amin((1, 2), keepdim=True)
     span = exact.amax((1, 2), keepdim=True) - low
@@ -141,8 +132,8 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
     holder = torch.empty((b, n), dtype=torch.int32, device=costs.device)
     price = torch.empty((b, n), dtype=torch.float32, device=costs.device)
     rounds = torch.empty(b, dtype=torch.int32, device=costs.device)
-    side = max(16, triton.next_power_of_2(n))
-    with torch.cuda.device(costs.get_device()):  # Triton launches on the current device; -1 changes nothing
+    side = device.side(n, MAX_SIDE)
+    with device.current(costs):
         bids[(b,)](
             unit, holder, price, rounds, n, limit, max(0.25, epsilon), float(epsilon),
             SIDE=side, num_warps=_warps(side),
@@ -154,67 +145,31 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
     taken = asked.gather(1, p[:, None, :])[:, 0]  # source p[i] at position i
     lost = (taken - asked.amin(2).gather(1, p)).sum(1)
     gap = torch.where(valid & torch.isfinite(lost), lost, torch.inf)
-    return (p.cpu().numpy(), gap.cpu().numpy()) if plain else (p, gap)
+    return (p, gap) if is_tensor(given) else (plain(p), plain(gap))
 
 
 def batched(costs: Any, *, tolerance: float = 0.0, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> Any:
     """Solve several assignment problems of one size: by auction, then exactly where that proves too little.
 
-    ``p = argmin sum_i C[p[i], i]`` over permutations p, up to ``tolerance``.
-
-    Parameters
-    ----------
-    costs, epsilon, limit
-        As for :func:`auction`.
-    tolerance : float, default 0
-        Loss that is accepted without the exact solver, in units of the costs. With whole costs any value
-        below 1 is exact. At 0 every result is that of the exact solver, unless the auction proves no loss.
-
-    Returns
-    -------
-    int64 tensor (array where costs are an array), shape (b, n)
-        Source at each position of each problem: always permutations.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, or the costs are not where the kernel can run.
-
-    Notes
-    -----
-    Problems for the exact solver are copied to the CPU together. Time on a GPU: not measured.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        batched(torch.rand(1000, 64, 64, device="cuda"), tolerance=1e-3)
+    Arguments as for :func:`auction`; results are permutations. `tolerance` is the loss that is accepted
+    without the exact solver, in units of the costs: with whole costs any value below 1 is exact; at 0 every
+    result is that of the exact solver, unless the auction proves no loss. What the solver gets is copied to
+    the CPU at once.
     """
     if not 0 <= tolerance < float("inf"):
         raise ValueError(f"tolerance must be finite and at least 0, got {tolerance}; 0 asks for the optimum")
     p, gap = auction(costs, epsilon=epsilon, limit=limit)
-    open_ = np.flatnonzero(~(np.asarray(gap.cpu() if isinstance(gap, torch.Tensor) else gap) <= tolerance))
+    open_ = np.flatnonzero(~(plain(gap) <= tolerance))
     if open_.size:
-        from porism.kernels.lap import cpu
-
-        if isinstance(costs, torch.Tensor):
-            rest = torch.from_numpy(open_).to(p.device)
-            left = costs.detach()[rest].to(device="cpu", dtype=torch.float64)
-            p[rest] = torch.from_numpy(cpu.batched(left.numpy())).to(p.device)
-        else:
-            p[open_] = cpu.batched(np.asarray(costs, dtype=np.float64)[open_])
+        given = costs if is_tensor(costs) else np.asarray(costs)
+        left = np.asarray(plain(given[like(open_, given)]), dtype=np.float64)
+        p[like(open_, p)] = like(cpu.batched(left), p)
     return p
 
 
-def _placed(costs: Any) -> torch.Tensor:
-    """Costs where the kernel runs, or an error that says how to get them there."""
-    interpreted = not isinstance(bids, triton.JITFunction)
-    if not isinstance(costs, torch.Tensor):
-        if not (interpreted or torch.cuda.is_available()):
-            raise ValueError(
-                "backend must not be 'triton' here: torch sees no CUDA device; take 'cpu' or 'auto'"
-            )
-        costs = torch.from_numpy(np.array(costs, dtype=np.float64)).to("cpu" if interpreted else "cuda")
+def _checked(costs: Any) -> torch.Tensor:
+    """Costs where the kernel runs, or an error."""
+    costs = device.placed("costs", costs, dtype=np.float64)
     if costs.ndim != 3 or costs.shape[1] != costs.shape[2]:
         raise ValueError(
             f"costs must be square, got shape {tuple(costs.shape)}; pad with constant rows or columns"
@@ -222,12 +177,6 @@ def _placed(costs: Any) -> torch.Tensor:
     if costs.shape[1] > MAX_SIDE:
         raise ValueError(f"costs must have at most {MAX_SIDE} sources for Triton, got {costs.shape[1]}; "
                          "take backend='cpu'")  # fmt: skip
-    if not (interpreted or costs.is_cuda):
-        raise ValueError(f"costs must be on a CUDA device for Triton, got a tensor on {costs.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    if not costs.dtype.is_floating_point:
-        raise TypeError(f"costs must be float, got {costs.dtype}; convert them with .double()")
-    costs = costs.detach()
-    if costs.numel() and not bool(torch.isfinite(torch.stack(torch.aminmax(costs))).all()):  # NaN is both
+    if not device.all_finite(costs):
         raise ValueError("costs must be finite, got NaN or infinity; forbid a pair by a large cost instead")
     return costs

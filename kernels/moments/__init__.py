@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import integer, one_of
-from porism.kernels import on_gpu
+from porism.checks import integer
+from porism.kernels._arrays import floats, implementation, integers, is_tensor, like, reals
 
 __all__ = ["Moments", "read_moments", "token_gram"]
 
@@ -118,8 +118,10 @@ def token_gram(
            [ 6.,  4.,  0.],
            [ 4.,  2.,  2.]])
     """
-    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
-    h = _activations(h)
+    h = floats("h", h)
+    if h.ndim != 3 or h.shape[2] < 1:
+        raise ValueError(f"h must have shape (B, L, D) with D >= 1, got {tuple(h.shape)}; one row a token")
+    backend, path = implementation(__name__, backend, h)
     B, L, D = h.shape
     index = _whole("index", index, B)
     if ((index < -1) | (index >= L)).any():
@@ -138,17 +140,9 @@ def token_gram(
             raise ValueError(
                 f"out must have shape ({W}, {W}) for {D} features and {C} classes, got {tuple(out.shape)}"
             )
-    if backend == "triton" or (backend == "auto" and on_gpu(h)):
-        from porism.kernels.moments import triton
-
-        return triton.token_gram(h, index, shift, y, out, C)
-    if backend == "reference":
-        from porism.kernels.moments import reference
-
-        return _added(reference.token_gram(h, index, shift, y, C), h, out)
-    from porism.kernels.moments import cpu
-
-    return _added(cpu.token_gram(h, index, shift, y, C), h, out)
+    if backend == "triton":
+        return path.token_gram(h, index, shift, y, C, out)
+    return _added(path.token_gram(h, index, shift, y, C), h, out)
 
 
 def read_moments(gram: Any, shift: Any) -> Moments:
@@ -181,8 +175,7 @@ def read_moments(gram: Any, shift: Any) -> Moments:
     >>> found.covariance, found.class_means.ravel()
     (array([[1.]]), array([1001. , 1002.5]))
     """
-    matrix = _plain(gram).astype(np.float64)
-    offset = np.asarray(_plain(shift), dtype=np.float64)
+    matrix, offset = reals("gram", gram), reals("shift", shift)
     D = offset.shape[0] if offset.ndim == 1 else -1
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or D < 1 or len(matrix) < D + 1:
         raise ValueError(
@@ -201,33 +194,11 @@ def read_moments(gram: Any, shift: Any) -> Moments:
     return Moments(n, offset + mean, spread, counts.astype(np.int64), means)
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
-    return np.asarray(value)
-
-
-def _activations(h: Any) -> Any:
-    if hasattr(h, "detach"):
-        h, real = h.detach(), h.is_floating_point()
-    else:
-        h = np.asarray(h)
-        real = h.dtype.kind == "f"
-    if not real:
-        raise TypeError(f"h must be float, got {h.dtype}; pass activations, not token ids")
-    if h.ndim != 3 or h.shape[2] < 1:
-        raise ValueError(f"h must have shape (B, L, D) with D >= 1, got {tuple(h.shape)}; one row a token")
-    return h
-
-
 def _whole(name: str, value: Any, B: int) -> NDArray[np.int64]:
-    value = _plain(value)
-    if value.dtype.kind not in "iu" and value.size:
-        raise TypeError(f"{name} must hold integers, got dtype {value.dtype}; convert it first")
-    if value.shape != (B,):
-        raise ValueError(f"{name} must have shape ({B},) for h of {B} samples, got {value.shape}")
-    return np.ascontiguousarray(value, dtype=np.int64)
+    array: NDArray[np.int64] = integers(name, value)
+    if array.shape != (B,):
+        raise ValueError(f"{name} must have shape ({B},) for h of {B} samples, got {array.shape}")
+    return array
 
 
 def _classes(y: Any, n_classes: int | None, index: NDArray[np.int64]) -> tuple[int, Any]:
@@ -248,7 +219,7 @@ def _classes(y: Any, n_classes: int | None, index: NDArray[np.int64]) -> tuple[i
 
 
 def _shift(shift: Any, D: int) -> Array:
-    shift = np.ascontiguousarray(_plain(shift), dtype=np.float64)
+    shift = reals("shift", shift)
     if shift.shape != (D,):
         raise ValueError(f"shift must have shape ({D},) for h of {D} features, got {shift.shape}")
     return shift
@@ -257,17 +228,9 @@ def _shift(shift: Any, D: int) -> Array:
 def _added(gram: Array, h: Any, out: Any) -> Any:
     """The lower triangle added to `out`, or as an array or tensor like h."""
     if out is None:
-        if not hasattr(h, "detach"):
-            return gram
-        import torch
-
-        return torch.from_numpy(gram).to(h.device)
+        return like(gram, h)
     rows, columns = np.tril_indices(len(gram))
-    if hasattr(out, "detach"):
-        import torch
-
-        at = torch.from_numpy(rows).to(out.device), torch.from_numpy(columns).to(out.device)
-        out[at] += torch.from_numpy(gram[rows, columns]).to(out.device, out.dtype)
-    else:
-        out[rows, columns] += gram[rows, columns].astype(out.dtype)
+    part = like(gram[rows, columns], out)
+    part = part.to(out.dtype) if is_tensor(out) else part.astype(out.dtype)
+    out[like(rows, out), like(columns, out)] += part
     return out

@@ -9,6 +9,8 @@ Importing this file needs torch and triton; ``porism.kernels.moments`` does so o
 
 from typing import Any
 
+import numpy as np
+
 from porism.checks import require
 
 __all__ = ["gram", "token_gram"]
@@ -19,6 +21,9 @@ require("triton", "torch")
 import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+
+from porism.kernels import _device as device  # noqa: E402
+from porism.kernels._arrays import same_device  # noqa: E402
 
 SIDE, ROWS, WARPS = 64, 16, 8  # side of a tile, samples held at once
 
@@ -96,7 +101,7 @@ def gram(
         tl.store(place, before + (total.to(before.dtype) - lost.to(before.dtype)), mask=lower)
 
 
-def token_gram(h: Any, index: Any, shift: Any, y: Any, out: Any, C: int) -> Any:
+def token_gram(h: Any, index: Any, shift: Any, y: Any, C: int, out: Any) -> Any:
     """Add the moments of one token a sample; see :func:`porism.kernels.moments.token_gram`.
 
     Parameters
@@ -104,7 +109,7 @@ def token_gram(h: Any, index: Any, shift: Any, y: Any, out: Any, C: int) -> Any:
     h : float CUDA tensor or array, shape (B, L, D)
         Activations of float64, float32, float16 or bfloat16; arrays are copied to the GPU. CPU tensors are
         taken under ``TRITON_INTERPRET=1`` only.
-    index, shift, y, out, C
+    index, shift, y, C, out
         As there, checked, the first three as arrays; C classes, 0 without y.
 
     Returns
@@ -122,15 +127,14 @@ def token_gram(h: Any, index: Any, shift: Any, y: Any, out: Any, C: int) -> Any:
     Time on a GPU: not measured. Checked in Triton's interpreter, and compiled for sm_80 and sm_90.
     """
     plain = not isinstance(h, torch.Tensor)
-    h = _placed(h)
+    h = device.placed("h", h)
     B, _, D = h.shape
     W = D + 1 + C
-    wide = torch.float64 if h.dtype == torch.float64 else torch.float32
+    wide = device.wide(h.dtype)
     target = torch.zeros((W, W), dtype=wide, device=h.device) if out is None else out
     if not isinstance(target, torch.Tensor):
-        target = torch.from_numpy(target).to(h.device)
-    if target.device != h.device:
-        raise ValueError(f"out must be on the device of h, {h.device}, got {target.device}; move it there")
+        target = torch.from_numpy(np.array(target)).to(h.device)
+    same_device("out", target, "h", h)
 
     def send(value: Any) -> torch.Tensor:
         return torch.from_numpy(value).to(h.device)
@@ -138,11 +142,11 @@ def token_gram(h: Any, index: Any, shift: Any, y: Any, out: Any, C: int) -> Any:
     places = send(index)
     tiles = triton.cdiv(W, SIDE)
     if B:
-        with torch.cuda.device(h.get_device()):  # Triton launches on the current device; -1 changes nothing
+        with device.current(h):
             gram[(tiles * tiles,)](
                 h, places, send(shift).to(wide), places if y is None else send(y), target, B, D, W,
                 *h.stride(), *target.stride(), SIDE=SIDE, ROWS=ROWS, LABELLED=y is not None,
-                ACC=tl.float64 if wide == torch.float64 else tl.float32, num_warps=WARPS,
+                ACC=device.TYPES[wide], num_warps=WARPS,
             )  # fmt: skip
     if isinstance(out, torch.Tensor):
         return out
@@ -150,18 +154,3 @@ def token_gram(h: Any, index: Any, shift: Any, y: Any, out: Any, C: int) -> Any:
         out[...] = target.cpu().numpy()
         return out
     return target.cpu().numpy() if plain else target
-
-
-def _placed(h: Any) -> torch.Tensor:
-    """Activations where the kernel runs, or an error that says how to get them there."""
-    interpreted = not isinstance(gram, triton.JITFunction)
-    if not isinstance(h, torch.Tensor):
-        if not (interpreted or torch.cuda.is_available()):
-            raise ValueError("backend must not be 'triton' here: torch sees no CUDA device; "
-                             "take backend='cpu'")  # fmt: skip
-        h = torch.from_numpy(h if h.flags.writeable and min(h.strides) >= 0 else h.copy())
-        return h if interpreted else h.cuda()
-    if not (interpreted or h.is_cuda):
-        raise ValueError(f"h must be on a CUDA device for Triton, got a tensor on {h.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    return h

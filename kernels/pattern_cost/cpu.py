@@ -59,6 +59,7 @@ def head_null(A: Floats, masks: Floats, causal: bool, mass: str) -> tuple[Floats
         weight = row.sum(axis=1)
         total += weight
         outside += row @ penalty.T
-        null += np.outer(weight, penalty[:, : i + 1 if causal else n].mean(axis=1))
+        width = min(i + 1, n) if causal else n
+        null += np.outer(weight, penalty[:, :width].sum(axis=1) / max(width, 1))
     with np.errstate(invalid="ignore"):
         return outside / total[:, None], null / total[:, None]

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from porism.checks import one_of, require
+from porism.kernels._arrays import BACKENDS, is_tensor
 from porism.kernels.polar import _common as common
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def polar_factor(
         Whether NaN and infinity are refused; otherwise they give NaN in their own matrix only.
     return_rank : bool, default False
         Whether the numerical ranks come along.
-    backend : {"auto", "cpu", "reference", "triton"}
+    backend : {"auto", "cpu", "triton", "reference"}
         Implementation; "auto" takes Triton for CUDA tensors, torch for other tensors, and the plain float64
         reference for arrays, which is an SVD whatever the method.
 
@@ -134,12 +135,12 @@ def polar_factor(
     """
     beta, rtol = common.smoothing_value(smoothing), common.rtol_value(rtol)
     method = one_of("method", method, common.METHODS)
-    backend = one_of("backend", backend, common.BACKENDS)
+    backend = one_of("backend", backend, BACKENDS)
     if method == "polynomial" and (beta or return_rank):
         raise ValueError(
             "method='polynomial' has no smoothing and finds no rank; use method='auto' or 'gram' for these"
         )
-    if not common.is_tensor(G):
+    if not is_tensor(G):
         array = common.as_array(G, "polar_factor")
         if backend not in ("auto", "reference"):
             raise TypeError(f"backend={backend!r} takes tensors; pass torch.as_tensor(G)")
@@ -198,7 +199,7 @@ def polar_factors(
     matrices = list(matrices)
     if out is not None and len(out) != len(matrices):
         raise ValueError(f"out must hold {len(matrices)} tensors, got {len(out)}; leave it out once")
-    if not all(common.is_tensor(G) for G in matrices):
+    if not all(is_tensor(G) for G in matrices):
         places: list[Any] = [None] * len(matrices) if out is None else out
         return [
             polar_factor(G, smoothing=beta, method=method, rtol=rtol, out=place, check_finite=check_finite)
@@ -247,7 +248,7 @@ def newton_schulz(
     gram : bool or "auto"
         Whether the steps act on the small Gram, 8 r^3 each, and not on the matrix, 4 r^2 d + 2 r^3. "auto":
         where that is cheaper, the precision is not half, and nothing is polished, as a Gram loses digits.
-    backend : {"auto", "cpu", "reference", "triton"}
+    backend : {"auto", "cpu", "triton", "reference"}
         Implementation; "auto" takes Triton for CUDA tensors whose steps act on the Gram.
 
     Returns
@@ -281,10 +282,10 @@ def newton_schulz(
     [[0.69643641]]
     """
     triples, safety = common.schedule(coefficients, steps, polish)
-    backend = one_of("backend", backend, common.BACKENDS)
+    backend = one_of("backend", backend, BACKENDS)
     if gram not in (True, False, "auto") or (isinstance(gram, int) and not isinstance(gram, bool)):
         raise ValueError(f"gram must be True, False or 'auto', got {gram!r}")
-    if not common.is_tensor(G):
+    if not is_tensor(G):
         array = common.as_array(G, "newton_schulz")
         if backend not in ("auto", "reference") or dtype is not None:
             raise TypeError("backend and dtype are for tensors; pass torch.as_tensor(G)")

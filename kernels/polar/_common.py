@@ -29,30 +29,31 @@ NAMED = {
 }
 
 METHODS = ("auto", "gram", "svd", "polynomial")
-BACKENDS = ("auto", "cpu", "reference", "triton")
 EPS64 = float(np.finfo(np.float64).eps)
+
+
+def _real(name: str, value: Any, way_out: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}; {way_out}")
+    return float(value)
 
 
 def smoothing_value(value: Any) -> float:
     """Accept a finite number >= 0."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"smoothing must be a real number, got {type(value).__name__}; pass a float >= 0")
-    if not 0 <= float(value) < math.inf:
-        raise ValueError(f"smoothing must be a finite number >= 0, got {float(value)!r}; 0 means none")
-    return float(value)
+    number = _real("smoothing", value, "pass a float >= 0")
+    if not 0 <= number < math.inf:
+        raise ValueError(f"smoothing must be a finite number >= 0, got {number!r}; 0 means none")
+    return number
 
 
 def rtol_value(value: Any) -> float | None:
     """Accept None or a number in [0, 1)."""
     if value is None:
         return None
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(
-            f"rtol must be a real number, got {type(value).__name__}; leave it out for the default"
-        )
-    if not 0 <= float(value) < 1:
-        raise ValueError(f"rtol must be in [0, 1), got {float(value)!r}; it is relative to the largest value")
-    return float(value)
+    number = _real("rtol", value, "leave it out for the default")
+    if not 0 <= number < 1:
+        raise ValueError(f"rtol must be in [0, 1), got {number!r}; it is relative to the largest value")
+    return number
 
 
 def check_shape(shape: Sequence[int], name: str) -> None:
@@ -76,18 +77,13 @@ def check_tensor(G: Any, name: str) -> None:
     """Refuse a tensor that no method can take."""
     import torch
 
-    if not G.dtype.is_floating_point:
+    if G.dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         raise TypeError(f"{name} needs a real floating dtype; got {G.dtype}; convert it to float first")
     if G.layout != torch.strided:
         raise TypeError(f"{name} needs a dense tensor; got layout {G.layout}; call to_dense() first")
     check_shape(G.shape, name)
     if G.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(f"{name} has no gradient; detach G or call it under torch.no_grad()")
-
-
-def is_tensor(G: Any) -> bool:
-    """Whether this is a torch tensor, without importing torch."""
-    return type(G).__module__.partition(".")[0] == "torch" or hasattr(G, "is_cuda")
 
 
 def refuse_nonfinite(flat: Iterable[int], batch: Sequence[int]) -> None:

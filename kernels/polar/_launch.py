@@ -1,16 +1,14 @@
 """Launches of the kernels in ``_tiles.py`` on batches of members (K, r, d), and the polynomials of them."""
 
-import contextlib
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 import triton
-import triton.language as tl
 
 from porism.checks import one_of
+from porism.kernels import _device as device
 from porism.kernels.polar import _tiles
 from porism.kernels.polar._common import Triple
 
@@ -57,11 +55,6 @@ def polynomial(
     tensor, shape (K, r, d)
         The last iterate, in the dtype of X or of `out`.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range.
-
     Notes
     -----
     Polar Express and two Taylor steps against the polar factor, in operator norm: below 2e-5 at condition
@@ -78,12 +71,6 @@ def polynomial(
     References
     ----------
     N. Amsel et al. (2025), The Polar Express, arXiv:2505.16932.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        polynomial(torch.randn(3, 16, 4096, device="cuda"), [(1.875, -1.25, 0.375)] * 9)
     """
     K, r, d = X.shape
     steps = _steps(triples)
@@ -92,7 +79,7 @@ def polynomial(
     if not 0 < safety < float("inf"):
         raise ValueError(f"safety must be positive and finite, got {safety}; 1 keeps the norm")
     if form == "auto":
-        form = "tiled" if r > SMALL else "fused" if _processors(X.device) <= K else "split"
+        form = "tiled" if r > SMALL else "fused" if _processors(X) <= K else "split"
     if form != "tiled" and r > SMALL:
         raise ValueError(f"form must be 'tiled' above {SMALL} rows, got {form!r} for {r} rows")
     if out is None:
@@ -101,14 +88,14 @@ def polynomial(
         return out
     if form == "tiled":
         return _tiled(X, steps, safety, precision, out)
-    side = _side(r, SMALL)
+    side = device.side(r, SMALL)
     slots = 1 if side <= _tiles.REGISTERS.value else 4
     work = torch.empty((K, slots, side, side), dtype=torch.float32, device=X.device)
     table = _table(steps, X.device)
     options = {"STEPS": len(steps), "SIDE": side, "SLOTS": slots, "PRECISION": precision}
     if form == "fused":
         chunk = max(STEPS[side], min(512, triton.next_power_of_2(d)))
-        with _device(X):
+        with device.current(X):
             _tiles.fused[(K,)](
                 X, out, work, table, r, d, *X.stride(), *out.stride(), float(safety),
                 STEP=STEPS[side], CHUNK=chunk, num_warps=WARPS[side], **options,
@@ -117,7 +104,7 @@ def polynomial(
     unit = unit_of(X)
     parts = _partial(X, unit, torch.float32, precision)
     P = torch.empty((K, r, r), dtype=torch.float32, device=X.device)
-    with _device(X):
+    with device.current(X):
         _tiles.middle[(K,)](
             parts, P, work, table, r, parts.shape[1], float(safety), num_warps=WARPS[side], **options
         )
@@ -127,33 +114,10 @@ def polynomial(
 def gram(
     X: torch.Tensor, *, unit: torch.Tensor | None = None, dtype: torch.dtype = torch.float64
 ) -> torch.Tensor:
-    """Gram matrix of the rows of each member, ``unit^2 X X'``.
+    """Gram matrices (K, r, r) of the rows of members (K, r, d), ``unit^2 X X'``, in float64 or float32.
 
-    Parameters
-    ----------
-    X : float CUDA tensor, shape (K, r, d)
-        Members with any strides.
-    unit : tensor, shape (K,), optional
-        Factor on each member, of the type `dtype`.
-    dtype : torch.float64 or torch.float32
-        Type of products and sums.
-
-    Returns
-    -------
-    tensor, shape (K, r, r)
-        Grams, exactly symmetric off the diagonal tiles.
-
-    Notes
-    -----
     Columns are split in chunks that depend on r only, whose sums are added in their order: the result does
-    not depend on the other members. Floor: K r d b bytes, K r^2 d FLOP for b bytes an entry. Time on a GPU:
-    not measured.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        gram(torch.randn(3, 16, 4096, device="cuda"))
+    not depend on the other members. Floor: K r d b bytes, K r^2 d FLOP for b bytes an entry.
     """
     if X.numel() == 0:
         return torch.zeros((*X.shape[:2], X.shape[1]), dtype=dtype, device=X.device)
@@ -170,50 +134,23 @@ def apply(
     out: torch.Tensor | None = None,
     precision: str = "ieee",
 ) -> torch.Tensor:
-    """Product of a small matrix and each member, ``unit (shift X + P X)``.
+    """Products ``unit (shift X + P X)`` of small matrices P (K, r, r) and members X (K, r, d).
 
-    Parameters
-    ----------
-    P : float tensor, shape (K, r, r)
-        Matrices, contiguous; products are in float64 where both are, else in float32.
-    X : float CUDA tensor, shape (K, r, d)
-        Members with any strides.
-    unit : tensor, shape (K,), optional
-        Factor on each member.
-    shift : float, default 0
-        Factor on X itself.
-    out : tensor, shape (K, r, d), optional
-        Where to write, any strides; not X.
-    precision : {"ieee", "tf32"}
-        Rounding of the factors of products.
-
-    Returns
-    -------
-    tensor, shape (K, r, d)
-        The products, in the dtype of X or of `out`.
-
-    Notes
-    -----
-    Floor: 2 K r d b bytes, 2 K r^2 d FLOP. Time on a GPU: not measured.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        apply(torch.rand(3, 16, 16, device="cuda"), torch.randn(3, 16, 99, device="cuda"))
+    In float64 where both are, else in float32; written to `out`, which is not X, or in the dtype of X.
+    Floor: 2 K r d b bytes, 2 K r^2 d FLOP.
     """
     K, r, d = X.shape
     if out is None:
         out = torch.empty((K, r, d), dtype=X.dtype, device=X.device)
     if X.numel():
-        double = X.dtype == P.dtype == torch.float64
-        side, step = _side(r, 64), 32 if double else 64
-        with _device(X):
+        wide = device.wide(X.dtype if X.dtype == P.dtype else torch.float32)
+        side, step = device.side(r, 64), 32 if wide == torch.float64 else 64
+        with device.current(X):
             _tiles.apply[(K * -(-r // side) * -(-d // step),)](
                 P.contiguous(), X, P if unit is None else unit, out, r, d,
                 *X.stride(), *out.stride(), float(shift),
                 SIDE=side, STEP=step, SPAN=-(-r // 16) * 16, SCALED=unit is not None, SHIFTED=shift != 0,
-                ACC=tl.float64 if double else tl.float32, PRECISION=precision, num_warps=WARPS[side],
+                ACC=device.TYPES[wide], PRECISION=precision, num_warps=WARPS[side],
             )  # fmt: skip
     return out
 
@@ -221,16 +158,16 @@ def apply(
 def _partial(X: torch.Tensor, unit: torch.Tensor | None, dtype: torch.dtype, precision: str) -> torch.Tensor:
     """Grams of chunks of columns, (K, chunks, r, r)."""
     K, r, d = X.shape
-    side = _side(r, 64)
+    side = device.side(r, 64)
     size = max(512, 16 * triton.next_power_of_2(r))  # partial Grams then take an eighth of X, or less
     chunks = -(-d // size)
     parts = torch.empty((K, chunks, r, r), dtype=dtype, device=X.device)
-    with _device(X):
+    with device.current(X):
         _tiles.gram[(K * chunks * (-(-r // side)) ** 2,)](
             X, parts if unit is None else unit, parts, r, d, chunks, *X.stride(),
             SIDE=side, STEP={16: 64, 32: 32, 64: 16}[side],
             CHUNK=min(size, max(64, triton.next_power_of_2(d))),
-            SCALED=unit is not None, ACC=tl.float64 if dtype == torch.float64 else tl.float32,
+            SCALED=unit is not None, ACC=device.TYPES[dtype],
             PRECISION=precision, num_warps=WARPS[side],
         )  # fmt: skip
     return parts
@@ -243,7 +180,7 @@ def _tiled(
     K, r, _ = X.shape
     size = unit_of(X)
     unit: torch.Tensor | None = size
-    side = _side(r, 64)
+    side = device.side(r, 64)
     for place, (a, b, c) in enumerate(steps or ((1.0, 0.0, 0.0),)):
         M = _partial(X, unit, torch.float32, precision).sum(1)
         if place == 0:
@@ -251,7 +188,7 @@ def _tiled(
             inverse = torch.where(trace == 0, 0.0, 1 / (trace.sqrt() * safety)) + trace * 0.0
             M, unit = M * inverse[:, None, None] ** 2, size * inverse
         B = torch.empty((K, r, r), dtype=torch.float32, device=X.device)
-        with _device(X):
+        with device.current(X):
             _tiles.square[(K * (-(-r // side)) ** 2,)](
                 M, B, r, float(b), float(c), SIDE=side, SPAN=-(-r // 16) * 16, PRECISION=precision,
                 num_warps=WARPS[side],
@@ -276,9 +213,9 @@ def power(value: torch.Tensor, limit: int) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=64)
-def _table(steps: tuple[Triple, ...], device: torch.device) -> torch.Tensor:
+def _table(steps: tuple[Triple, ...], place: torch.device) -> torch.Tensor:
     """Coefficients beside the matrices, uploaded once."""
-    return torch.tensor([*steps, (0.0, 0.0, 0.0)], dtype=torch.float32, device=device)
+    return torch.tensor([*steps, (0.0, 0.0, 0.0)], dtype=torch.float32, device=place)
 
 
 def _steps(triples: Sequence[Triple]) -> tuple[Triple, ...]:
@@ -289,16 +226,6 @@ def _steps(triples: Sequence[Triple]) -> tuple[Triple, ...]:
     return steps
 
 
-def _side(r: int, most: int) -> int:
-    """Side of a tile of rows: a power of two from 16 to `most`."""
-    return min(most, max(16, triton.next_power_of_2(r)))
-
-
-def _processors(device: torch.device) -> int:
-    """Programs that a device runs at once, at least."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
-
-
-def _device(X: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
-    """Triton launches on the current device; that of a CPU tensor, -1, changes nothing."""
-    return torch.cuda.device(X.get_device())
+def _processors(X: torch.Tensor) -> int:
+    """Programs that the device of X runs at once, at least."""
+    return torch.cuda.get_device_properties(X.device).multi_processor_count if X.is_cuda else 4

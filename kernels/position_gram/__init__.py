@@ -6,13 +6,10 @@ gradient and input, so Grams of gradients need no gradients. The reference adds 
 tile of examples in registers over all positions (``triton.py``).
 """
 
-import importlib
 from typing import Any
 
-import numpy as np
-
-from porism.checks import integer, one_of
-from porism.kernels import on_gpu
+from porism.checks import integer
+from porism.kernels._arrays import floats, implementation, is_tensor, same_device
 
 __all__ = ["position_gram"]
 
@@ -81,34 +78,25 @@ def position_gram(
     array([[ 5.,  4.],
            [ 4., 10.]])
     """
-    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
+    _, path = implementation(__name__, backend, inputs)
     chunk = integer("chunk", chunk, 1)
     if not isinstance(per_position, bool):
         raise TypeError(f"per_position must be True or False, got {per_position!r}; pass a bool")
     x, g = _rows("inputs", inputs), _rows("grads", grads)
-    if hasattr(x, "detach") != hasattr(g, "detach"):
+    if is_tensor(x) != is_tensor(g):
         raise TypeError(
             "inputs and grads must both be tensors or both be arrays, got one of each; convert one"
         )
     if x.shape[:2] != g.shape[:2]:
         raise ValueError(f"grads must have the {x.shape[0]} examples and {x.shape[1]} positions of inputs, "
                          f"got shape {tuple(g.shape)}; one gradient an input")  # fmt: skip
-    if hasattr(x, "detach") and x.device != g.device:
-        raise ValueError(f"grads must be on the device of inputs, {x.device}, got {g.device}; move it there")
-    if backend == "auto":
-        backend = "triton" if on_gpu(x) else "cpu"
-    path = importlib.import_module(f"porism.kernels.position_gram.{backend}")
+    if is_tensor(x):
+        same_device("grads", g, "inputs", x)
     return path.position_gram(x, g, per_position, chunk)
 
 
 def _rows(name: str, value: Any) -> Any:
-    if hasattr(value, "detach"):
-        value, real = value.detach(), value.is_floating_point()
-    else:
-        value = np.asarray(value)
-        real = value.dtype.kind == "f"
-    if not real:
-        raise TypeError(f"{name} must be float, got {value.dtype}; convert it first")
+    value = floats(name, value)
     if value.ndim != 3:
         raise ValueError(f"{name} must have 3 axes (example, position, feature), got shape "
                          f"{tuple(value.shape)}; add the one that is missing")  # fmt: skip

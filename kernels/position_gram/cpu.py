@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from porism.kernels._arrays import like
 from porism.kernels.position_gram import _arrays
 
 __all__ = ["position_gram"]
@@ -38,7 +39,7 @@ def position_gram(x: Any, g: Any, per_position: bool, chunk: int) -> Any:
                 place += one
     for i, j in [] if per_position else tiles:
         _mirror(out, i, j, side)
-    return _arrays.like(out, x, kind)
+    return like(out, x)
 
 
 def _products(a: Any, i: int, j: int, side: int) -> Any:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from porism.kernels._arrays import like
 from porism.kernels.position_gram import _arrays
 
 __all__ = ["position_gram"]
@@ -18,4 +19,4 @@ def position_gram(x: Any, g: Any, per_position: bool, chunk: int) -> Any:
         for n in range(N):
             for m in range(N):
                 out[t, n, m] = float(a[t, n] @ a[t, m]) * float(b[t, n] @ b[t, m])
-    return _arrays.like(out if per_position else out.sum(0), x, _arrays.kind(x, g))
+    return like((out if per_position else out.sum(0)).astype(_arrays.kind(x, g)), x)

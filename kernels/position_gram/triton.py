@@ -20,13 +20,9 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
+from porism.kernels import _device as device  # noqa: E402
+
 SIDE, DEPTH, WARPS = 32, 32, 4  # examples on a side of a tile, features held at once
-KINDS = {
-    torch.float64: tl.float64,
-    torch.float32: tl.float32,
-    torch.float16: tl.float16,
-    torch.bfloat16: tl.bfloat16,
-}
 
 
 @triton.jit
@@ -107,42 +103,17 @@ def gram(
 def position_gram(x: Any, g: Any, per_position: bool, chunk: int) -> Any:
     """The Gram of checked arguments; see :func:`porism.kernels.position_gram.position_gram`."""
     plain = not isinstance(x, torch.Tensor)
-    x, g = _placed("inputs", x), _placed("grads", g)
-    if x.dtype != g.dtype:
-        wide = torch.promote_types(x.dtype, g.dtype)
-        x, g = x.to(wide), g.to(wide)
+    x, g = device.placed("inputs", x), device.placed("grads", g)
+    each = torch.promote_types(x.dtype, g.dtype)
+    x, g = x.to(each), g.to(each)
     N, T, d = x.shape
-    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    out = torch.empty((T, N, N) if per_position else (N, N), dtype=kind, device=x.device)
+    out = torch.empty((T, N, N) if per_position else (N, N), dtype=device.wide(each), device=x.device)
     tiles = triton.cdiv(N, SIDE)
-    each = (
-        torch.float32 if x.dtype == torch.bfloat16 and _interpreted() else x.dtype
-    )  # wrong in the interpreter
     if out.numel():
-        with torch.cuda.device(x.get_device()):  # Triton launches on the current device; -1 changes nothing
+        with device.current(x):
             gram[(tiles * tiles * (T if per_position else 1),)](
                 x, g, out, N, T, 1 if per_position else T, d, g.shape[2], *x.stride(), *g.stride(),
-                SIDE=SIDE, DEPTH=DEPTH, KIND=KINDS[each], ACC=KINDS[kind], num_warps=WARPS,
+                SIDE=SIDE, DEPTH=DEPTH, KIND=device.product_type(each), ACC=device.TYPES[out.dtype],
+                num_warps=WARPS,
             )  # fmt: skip
     return out.cpu().numpy() if plain else out
-
-
-def _interpreted() -> bool:
-    return not isinstance(gram, triton.JITFunction)
-
-
-def _placed(name: str, value: Any) -> torch.Tensor:
-    """Rows where the kernel runs, or an error that says how to get them there."""
-    if not isinstance(value, torch.Tensor):
-        if not (_interpreted() or torch.cuda.is_available()):
-            raise ValueError("backend must not be 'triton' here: torch sees no CUDA device; "
-                             "take backend='cpu'")  # fmt: skip
-        value = torch.from_numpy(value if value.flags.writeable and min(value.strides) >= 0 else value.copy())
-        value = value if _interpreted() else value.cuda()
-    if not (_interpreted() or value.is_cuda):
-        raise ValueError(f"{name} must be on a CUDA device for Triton, got a tensor on {value.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    if value.dtype not in KINDS:
-        raise TypeError(f"{name} must be float64, float32, float16 or bfloat16 for Triton, got "
-                        f"{value.dtype}; convert it, or take backend='cpu'")  # fmt: skip
-    return value

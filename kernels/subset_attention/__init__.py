@@ -5,12 +5,12 @@ The reference loops over queries in float64 (``reference.py``) and is differenti
 own: it makes no gradient for frozen keys and values, and keeps nothing of size queries x keys.
 """
 
-import importlib
 import math
 from typing import Any
 
 from porism.checks import integer, one_of, require
 from porism.kernels import on_gpu
+from porism.kernels._arrays import BACKENDS, implementation, same_device
 
 __all__ = ["subset_attention"]
 
@@ -108,7 +108,7 @@ def subset_attention(
     ...     fresh * 0, fresh, fresh, frozen, frozen, index_query=at, index_frozen=rest)
     tensor([[[[0.2500, 0.2500]]]])
     """
-    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
+    one_of("backend", backend, BACKENDS)
     torch = require("torch", "torch")
     window = integer("window", window, 0)
     if not isinstance(causal, bool):
@@ -129,12 +129,14 @@ def subset_attention(
     at_frozen = at[:, :0] if index_frozen is None else _index(torch, "index_frozen", index_frozen, q, U)
     keep_fresh = _valid(torch, "valid_fresh", valid_fresh, q, F)
     keep_frozen = _valid(torch, "valid_frozen", valid_frozen, q, U)
+    if isinstance(scale, str):
+        raise TypeError(f"scale must be a number, got {scale!r}; leave it out for 1 / sqrt(d)")
     scale = 1 / math.sqrt(d) if scale is None else float(scale)
     if not math.isfinite(scale):
         raise ValueError(f"scale must be finite, got {scale}; leave it out for 1 / sqrt(d)")
     if backend == "auto":
         backend = "triton" if on_gpu(q) and q.element_size() <= 4 and d <= 256 else "cpu"
-    path = importlib.import_module(f"porism.kernels.subset_attention.{backend}")
+    _, path = implementation(__name__, backend, q)
     places = at, at_fresh, at_frozen, keep_fresh, keep_frozen
     return path.attend(q, k_fresh, v_fresh, k_frozen, v_frozen, places, causal, window, scale)
 
@@ -153,7 +155,7 @@ def _tensors(torch: Any, q: Any, **others: Any) -> None:
                              f"{tuple(value.shape)}; reshape it")  # fmt: skip
         if value.dtype != q.dtype:
             raise TypeError(f"{name} must have the dtype of q, {q.dtype}, got {value.dtype}; convert one")
-        _same_device(name, value, q)
+        same_device(name, value, "q", q)
         if name.startswith("v_"):
             fits = value.shape == others[f"k_{name[2:]}"].shape
             wanted = f"the shape of k_{name[2:]}, {tuple(others[f'k_{name[2:]}'].shape)}"
@@ -193,10 +195,5 @@ def _row(what: str, name: str, value: Any, q: Any, n: int) -> Any:
     if tuple(value.shape) not in ((n,), (B, n)):
         raise ValueError(f"{name} must have shape ({B}, {n}) or ({n},), got {tuple(value.shape)}; "
                          f"{what} for each position")  # fmt: skip
-    _same_device(name, value, q)
+    same_device(name, value, "q", q)
     return value.expand(B, n)
-
-
-def _same_device(name: str, value: Any, q: Any) -> None:
-    if value.device != q.device:
-        raise ValueError(f"{name} must be on the device of q, {q.device}, got {value.device}; move it there")

@@ -19,19 +19,13 @@ require("triton", "torch")
 
 import torch  # noqa: E402
 import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
 
+from porism.kernels import _device as device  # noqa: E402
 from porism.kernels.subset_attention import _tiles  # noqa: E402
 from porism.kernels.subset_attention._function import apply  # noqa: E402
 
 WARPS = 4
 MAX_HEAD = 256
-KINDS = {
-    torch.float64: tl.float64,  # in the interpreter only: Triton 3.7 does not compile such chains of products
-    torch.float32: tl.float32,
-    torch.float16: tl.float16,
-    torch.bfloat16: tl.bfloat16,
-}
 
 
 def attend(
@@ -39,12 +33,8 @@ def attend(
     places: Any, causal: bool, window: int, scale: float,
 ) -> Any:  # fmt: skip
     """Differentiable attention of checked arguments; see :func:`porism.kernels.subset_attention`."""
-    if not (_interpreted() or q.is_cuda):
-        raise ValueError(f"q must be on a CUDA device for Triton, got a tensor on {q.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    if q.dtype not in KINDS or (q.dtype == torch.float64 and not _interpreted()):
-        raise TypeError(f"q must be float32, float16 or bfloat16 for Triton, got {q.dtype}; "
-                        "take backend='auto' or 'cpu', which runs on a GPU too")  # fmt: skip
+    # Triton 3.7 does not compile such chains of products in float64
+    device.placed("q", q, device.FLOATS[0 if device.interpreted() else 1 :])
     if q.shape[3] > MAX_HEAD:
         raise ValueError(f"q must have at most {MAX_HEAD} features for Triton, got {q.shape[3]}; "
                          "take backend='cpu'")  # fmt: skip
@@ -59,10 +49,10 @@ def forward(q: Any, k: Any, v: Any, k_frozen: Any, v_frozen: Any, places: Any, r
     sizes, flags = _sizes(q, k, k_frozen), _flags(q, places, rule)
     q, k, v, k_frozen, v_frozen = map(_unit, (q, k, v, k_frozen, v_frozen))
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(q.shape[:3], dtype=_wide(q), device=q.device)
+    lse = torch.empty(q.shape[:3], dtype=device.wide(q.dtype), device=q.device)
     index, steps = _places(places)
     if out.numel():
-        with torch.cuda.device(q.get_device()):  # Triton launches on the current device; -1 changes nothing
+        with device.current(q):
             _tiles.attend[_grid(q, k, flags)](
                 q, k, v, k_frozen, v_frozen, *index, out, lse, *sizes, *_steps(q, k, v, k_frozen, v_frozen),
                 *steps, **flags, num_warps=WARPS,
@@ -82,7 +72,7 @@ def backward(
     index, steps = _places(places)
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device) if wants[0] else None
     dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) if wants[1] else None for x in (k, v))
-    with torch.cuda.device(q.get_device()):
+    with device.current(q):
         if dq is not None and dq.numel():
             _tiles.queries[_grid(q, k, flags)](
                 q, k, v, k_frozen, v_frozen, *index, lse, delta, grad, dq, *sizes,
@@ -98,17 +88,9 @@ def backward(
     return dq, dk, dv
 
 
-def _interpreted() -> bool:
-    return not isinstance(_tiles.attend, triton.JITFunction)
-
-
 def _unit(x: Any) -> Any:
     """With features side by side."""
     return x if x.stride(3) == 1 else x.contiguous()
-
-
-def _wide(q: Any) -> Any:
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
 def _sizes(q: Any, k: Any, k_frozen: Any) -> tuple[int, ...]:
@@ -135,22 +117,18 @@ def _places(places: Any) -> tuple[list[Any], list[int]]:
 
 def tile(kind: Any, d: int) -> tuple[int, int, int]:
     """Rows, keys and features of a tile: such that a tile and its sums stay in registers."""
-    head = max(16, triton.next_power_of_2(d))
-    if kind == torch.float64:
-        return 16, 16, head
-    side = 32 if head <= 64 else 16
-    return (side if kind == torch.float32 else 32), (side if kind == torch.float32 else 32), head
+    head = device.side(d, MAX_HEAD)
+    side = 16 if kind == torch.float64 or (kind == torch.float32 and head > 64) else 32
+    return side, side, head
 
 
 def _flags(q: Any, places: Any, rule: Any) -> dict[str, Any]:
     """What the kernels are compiled for."""
     causal, window, scale = rule
     rows, keys, head = tile(q.dtype, q.shape[3])
-    kind = q.dtype
-    if kind == torch.bfloat16 and _interpreted():
-        kind = torch.float32  # products of bfloat16 are wrong in the interpreter
     return {
-        "ROWS": rows, "KEYS": keys, "HEAD": head, "KIND": KINDS[kind], "ACC": KINDS[_wide(q)],
+        "ROWS": rows, "KEYS": keys, "HEAD": head,
+        "KIND": device.product_type(q.dtype), "ACC": device.TYPES[device.wide(q.dtype)],
         "SCALE": scale, "CAUSAL": causal, "WINDOW": window,
         "KEEP_FRESH": places[3] is not None, "KEEP_FROZEN": places[4] is not None,
     }  # fmt: skip

@@ -2,20 +2,22 @@
 
 The reference writes the definitions out in loops (``reference.py``); the CPU path is numba (``cpu.py``) and
 exact to rounding, the Triton path (``triton.py``) computes psi in float32. Bands, not signs of computed
-values, decide: ``w = inspection_halfwidth(nu, c)`` of :mod:`porism.theory.pandora` makes them.
+values, decide: ``w = inspection_halfwidth(nu, c)`` of :mod:`porism.theory.pandora` makes them. All arguments
+may be tensors; where the means are, the results are tensors on their device.
 """
 
-import importlib
 import math
 from typing import Any
 
 import numpy as np
 
 from porism.checks import finite_array, integer, one_of
-from porism.kernels import on_gpu
+from porism.kernels._arrays import implementation, like, plain
 from porism.kernels.voi import _inputs
 
 __all__ = ["joint_argmax", "voi_argmax", "voi_route"]
+
+ON_CPU = ("auto", "cpu", "reference")
 
 
 def voi_argmax(
@@ -94,23 +96,17 @@ def voi_argmax(
     ([0, -1], [0, 1], [0.1034, 0.0])
     """
     one_of("rule", rule, ("net", "index"))
-    one_of("backend", backend, ("auto", "cpu", "triton", "reference"))
-    if backend == "triton" or (backend == "auto" and on_gpu(m)):
-        from porism.kernels.voi import triton
-
-        return triton.voi_argmax(m, nu, c, w, price=price, done=done, outside=outside, rule=rule)
-    m = _inputs.means(m)
-    nu, c, w = _inputs.rows("nu", nu, m), _inputs.rows("c", c, m), _inputs.rows("w", w, m)
-    price, done = _inputs.money("price", price, m), _inputs.masks(done, m)
+    backend, path = implementation(__name__, backend, m)
+    if backend == "triton":
+        return path.voi_argmax(m, nu, c, w, price=price, done=done, outside=outside, rule=rule)
+    x = _inputs.means(m)
+    nu, c, w = _inputs.rows("nu", nu, x), _inputs.rows("c", c, x), _inputs.rows("w", w, x)
+    price, done = _inputs.money("price", price, x), _inputs.masks(done, x)
     outside = _inputs.below_infinity(outside)
     if backend == "reference":
-        from porism.kernels.voi import reference
-
-        out = reference.voi_argmax(m - price, nu, c, w, _inputs.full(done, m), outside, rule)
-        return _in_kind_of(m, out)
-    cpu = importlib.import_module("porism.kernels.voi.cpu")
-    found: tuple[Any, Any, Any, Any] = cpu.voi_argmax(m, nu, c, w, price, done, outside, rule)
-    return found
+        out = path.voi_argmax(x - price, nu, c, w, _inputs.full(done, x), outside, rule)
+        return _returned(_in_kind_of(x, out), m)
+    return _returned(path.voi_argmax(x, nu, c, w, price, done, outside, rule), m)
 
 
 def voi_route(
@@ -185,18 +181,14 @@ def voi_route(
     ([1], [0.7], [1, 1, 0])
     """
     one_of("rule", rule, ("net", "index"))
-    one_of("backend", backend, ("auto", "cpu", "reference"))
-    m = _inputs.means(m)
-    refined = _inputs.news(refined, m)
-    nu, c, w = _inputs.rows("nu", nu, m), _inputs.rows("c", c, m), _inputs.rows("w", w, m)
-    price, fee = _inputs.money("price", price, m), _inputs.money("fee", fee, m)
+    _, path = implementation(__name__, backend, choices=ON_CPU)
+    x = _inputs.means(m)
+    refined = _inputs.news(refined, x)
+    nu, c, w = _inputs.rows("nu", nu, x), _inputs.rows("c", c, x), _inputs.rows("w", w, x)
+    price, fee = _inputs.money("price", price, x), _inputs.money("fee", fee, x)
     outside = _inputs.below_infinity(outside)
-    rounds = m.shape[1] if rounds is None else integer("rounds", rounds, 0)
-    path = importlib.import_module(f"porism.kernels.voi.{'reference' if backend == 'reference' else 'cpu'}")
-    found: tuple[Any, Any, Any, Any, Any, Any] = path.voi_route(
-        m, refined, price, nu, c, w, fee, outside, rule, rounds
-    )
-    return found
+    rounds = x.shape[1] if rounds is None else integer("rounds", rounds, 0)
+    return _returned(path.voi_route(x, refined, price, nu, c, w, fee, outside, rule, rounds), m)
 
 
 def joint_argmax(
@@ -258,30 +250,31 @@ def joint_argmax(
     >>> arg.tolist(), net.round(4).tolist()  # refining 0 moves both alike and decides nothing
     ([1], [0.0691])
     """
-    one_of("backend", backend, ("auto", "cpu", "reference"))
-    m = _inputs.means(m)
-    K = m.shape[1]
-    slope = np.ascontiguousarray(finite_array("slope", _inputs.plain(slope)))
+    backend, path = implementation(__name__, backend, choices=ON_CPU)
+    x = _inputs.means(m)
+    K = x.shape[1]
+    slope = np.ascontiguousarray(finite_array("slope", plain(slope)))
     if slope.shape[-2:] != (K, K) or slope.ndim > 3:
         raise ValueError(
-            f"slope must have shape ({K}, {K}) or (G, {K}, {K}) for m of shape {m.shape}, got {slope.shape}"
+            f"slope must have shape ({K}, {K}) or (G, {K}, {K}) for m of shape {x.shape}, got {slope.shape}"
         )
-    group = _inputs.groups(group, slope, m)
+    group = _inputs.groups(group, slope, x)
     slope = slope.reshape(-1, K, K)
-    c = _inputs.rows("c", c, m)
+    c = _inputs.rows("c", c, x)
     if len(c) > 1:
-        raise ValueError(f"c must have shape ({K},) for m of shape {m.shape}, got {c.shape}")
-    price, done = _inputs.money("price", price, m), _inputs.masks(done, m)
+        raise ValueError(f"c must have shape ({K},) for m of shape {x.shape}, got {c.shape}")
+    price, done = _inputs.money("price", price, x), _inputs.masks(done, x)
     outside = _inputs.below_infinity(outside)
     if backend == "reference":
-        from porism.kernels.voi import reference
-
-        out = reference.joint_argmax(m - price, slope, group, c[0], _inputs.full(done, m), outside)
-        return _in_kind_of(m, out)
-    cpu = importlib.import_module("porism.kernels.voi.cpu")
-    found: tuple[Any, Any, Any, Any] = cpu.joint_argmax(m, slope, group, c[0], price, done, outside)
-    return found
+        out = path.joint_argmax(x - price, slope, group, c[0], _inputs.full(done, x), outside)
+        return _returned(_in_kind_of(x, out), m)
+    return _returned(path.joint_argmax(x, slope, group, c[0], price, done, outside), m)
 
 
-def _in_kind_of(m: Any, out: Any) -> tuple[Any, Any, Any, Any]:
-    return out[0].astype(m.dtype), out[1], out[2], out[3].astype(m.dtype)
+def _in_kind_of(x: Any, out: Any) -> tuple[Any, ...]:
+    return out[0].astype(x.dtype), out[1], out[2], out[3].astype(x.dtype)
+
+
+def _returned(out: tuple[Any, ...], m: Any) -> Any:
+    """Arrays, or tensors where the means are a tensor."""
+    return tuple(like(part, m) for part in out)

@@ -1,24 +1,18 @@
 """Arguments of the value-of-information kernels: contiguous arrays of the kinds they run on, or an error."""
 
 import math
+import numbers
 from typing import Any
 
 import numpy as np
 
 from porism.checks import finite_array
-
-
-def plain(value: Any) -> Any:
-    """An array of whatever it is; tensors of less than 4 bytes as float32, which NumPy knows."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
-    return np.asarray(value)
+from porism.kernels._arrays import plain, reals
 
 
 def means(m: Any, name: str = "m") -> Any:
     """A row a query, in float32 or float64."""
-    m = plain(m)
+    m = np.asarray(plain(m))
     if m.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {m.dtype}; convert it to float first")
     if m.ndim != 2 or m.shape[1] < 1:
@@ -37,7 +31,7 @@ def news(refined: Any, m: Any) -> Any:
 
 def rows(name: str, value: Any, m: Any) -> Any:
     """Parameters in float64: one row for all queries, or one each."""
-    array = np.ascontiguousarray(plain(value), dtype=np.float64)
+    array = reals(name, value)
     n, K = m.shape
     if array.shape not in ((K,), (n, K)):
         raise ValueError(
@@ -59,7 +53,7 @@ def groups(group: Any, slope: Any, m: Any) -> Any:
         return np.zeros(len(m), dtype=np.int64)
     if group is None or slope.ndim == 2:
         raise ValueError("group belongs to slopes of shape (G, K, K): pass both, or one matrix and no group")
-    group = plain(group)
+    group = np.asarray(plain(group))
     if group.dtype.kind not in "iu" or group.shape != (len(m),):
         raise ValueError(f"group must be int of shape ({len(m)},), got {group.dtype} of {group.shape}")
     if group.size and not 0 <= group.min() <= group.max() < len(slope):
@@ -85,7 +79,7 @@ def masks(done: Any, m: Any) -> Any:
     words = (K + 63) // 64
     if done is None:
         return np.empty((0, words), dtype=np.int64)
-    done = plain(done)
+    done = np.asarray(plain(done))
     if done.dtype != np.int64:
         raise TypeError(f"done must be int64 bit masks, got dtype {done.dtype}; set bit k for specialist k")
     if done.shape != (n, words) and not (words == 1 and done.shape == (n,)):
@@ -99,8 +93,10 @@ def full(done: Any, m: Any) -> Any:
     return done if len(done) else np.zeros((len(m), done.shape[1]), dtype=np.int64)
 
 
-def below_infinity(outside: float) -> float:
+def below_infinity(outside: Any) -> float:
     """Value of taking nobody."""
+    if isinstance(outside, bool) or not isinstance(outside, numbers.Real):
+        raise TypeError(f"outside must be a number, got {type(outside).__name__}; -inf says there is none")
     outside = float(outside)
     if not outside < math.inf:
         raise ValueError(f"outside must be a number below infinity, got {outside}; -inf says there is none")

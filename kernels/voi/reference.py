@@ -40,7 +40,7 @@ def voi_argmax(
         others = [max([outside, *now[:i], *now[i + 1 :]]) for i in range(K)]
         gaps = [abs(now[i] - others[i]) for i in range(K)]
         open_ = [i for i in range(K) if gaps[i] < half[i] and not _bit(done[q], i)]
-        nets = {i: a[i] * psi(gaps[i] / a[i]) - b[i] for i in open_}
+        nets = {i: (a[i] * psi(gaps[i] / a[i]) if a[i] else 0.0) - b[i] for i in open_}
         key: Any = nets.__getitem__ if rule == "net" else lambda i: now[i] + half[i]  # noqa: B023
         i = max(open_, key=key, default=-1)  # the first of equals
         _write(out, q, x[q], outside, i, nets.get(i, 0.0))

@@ -22,6 +22,8 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
+from porism.kernels import _device as device  # noqa: E402
+
 MAX_WIDTH = 1024  # a row must fit into the registers of a program
 CELLS = 2048  # entries of a tile
 DENSITY = tl.constexpr(0.3989422804014327)
@@ -148,29 +150,20 @@ def voi_argmax(
     tuple of tensors, or of arrays where m is an array
         As there.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, or the means are not where the kernel can run.
-
     Notes
     -----
     Floor: one read of the means, 16 bytes a query written. Time on a GPU: not measured. Checked in Triton's
     interpreter, and compiled for sm_80 and sm_90.
-
-    Examples
-    --------
-    On a machine with a GPU::
-
-        net, arg, top, gap = voi_argmax(torch.randn(10**6, 64, device="cuda"), nu, c, w)
     """
     one_of("rule", rule, ("net", "index"))
     plain = not isinstance(m, torch.Tensor)
-    m = _placed(m)
+    m = device.placed("m", _inputs.means(m) if plain else m)
+    if m.ndim != 2 or m.shape[1] < 1:
+        raise ValueError(f"m must have shape (n, K) with K >= 1, got {tuple(m.shape)}; one row a query")
     n, K = m.shape
     if K > MAX_WIDTH:
         raise ValueError(f"m must have at most {MAX_WIDTH} columns for Triton, got {K}; take backend='cpu'")
-    like = _Shape((n, K))
+    like = np.broadcast_to(0.0, (n, K))  # the checks of arguments want to know the shape of the means
     rows = [_inputs.rows(name, value, like) for name, value in (("nu", nu), ("c", c), ("w", w))]
     many = any(len(row) != 1 for row in rows)
     outside = _inputs.below_infinity(outside)
@@ -180,12 +173,12 @@ def voi_argmax(
 
     spread, cost, half = (send(row, torch.float32).expand(n if many else 1, K).contiguous() for row in rows)
     words, prices = _inputs.masks(done, like), _inputs.money("price", price, like)
-    wide = torch.float64 if m.dtype == torch.float64 else torch.float32
+    wide = device.wide(m.dtype)
     net, gap = (torch.empty(n, dtype=wide, device=m.device) for _ in range(2))
     arg, top = (torch.empty(n, dtype=torch.int32, device=m.device) for _ in range(2))
     size, width = _tile(K)
     if n:
-        with torch.cuda.device(m.get_device()):  # Triton launches on the current device; -1 changes nothing
+        with device.current(m):
             best[(triton.cdiv(n, size),)](
                 m, spread, cost, half, send(prices, wide), send(words, torch.int64),
                 net, arg, top, gap, n, K, m.stride(0), m.stride(1),
@@ -195,32 +188,3 @@ def voi_argmax(
             )  # fmt: skip
     out = (net, arg, top, gap)
     return tuple(value.cpu().numpy() for value in out) if plain else out  # type: ignore[return-value]
-
-
-class _Shape:
-    """What the checks of arguments want to know of the means."""
-
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-
-def _placed(m: Any) -> torch.Tensor:
-    """Means where the kernel runs, or an error that says how to get them there."""
-    interpreted = not isinstance(best, triton.JITFunction)
-    if not isinstance(m, torch.Tensor):
-        if not (interpreted or torch.cuda.is_available()):
-            raise ValueError("backend must not be 'triton' here: torch sees no CUDA device; "
-                             "take backend='cpu'")  # fmt: skip
-        m = torch.from_numpy(_inputs.means(m))
-        return m if interpreted else m.cuda()
-    if not (interpreted or m.is_cuda):
-        raise ValueError(f"m must be on a CUDA device for Triton, got a tensor on {m.device}; "
-                         "move it with .cuda(), or take backend='cpu'")  # fmt: skip
-    if not m.dtype.is_floating_point:
-        raise TypeError(f"m must be float, got {m.dtype}; convert it with .double()")
-    if m.ndim != 2 or m.shape[1] < 1:
-        raise ValueError(f"m must have shape (n, K) with K >= 1, got {tuple(m.shape)}; one row a query")
-    return m.detach()

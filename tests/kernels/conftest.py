@@ -1,8 +1,42 @@
-"""What the checks of compiled Triton kernels share."""
+"""What the tests of Triton kernels share. Those in a process of their own are started by test_triton.py."""
 
 import re
 
 import pytest
+
+
+@pytest.fixture
+def torch(needs):
+    needs("triton")
+    return needs("torch")
+
+
+@pytest.fixture(scope="module")
+def poison():
+    """What a kernel leaves unwritten becomes NaN, or an integer far below all that is right."""
+    import torch
+
+    empty = torch.empty
+
+    def poisoned(*shape, **options):
+        out = empty(*shape, **options)
+        return out.fill_(float("nan") if out.is_floating_point() else torch.iinfo(out.dtype).min // 2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "empty", poisoned)
+        yield
+
+
+def assembled(kernel, arch, types, values, warps=4):
+    """Texts of a kernel compiled for an architecture; arguments without a type or a value are int32."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    values = {name: values[name] for name in kernel.arg_names if values.get(name) is not None}
+    signature = {name: "constexpr" if name in values else types.get(name, "i32") for name in kernel.arg_names}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=values)
+    return triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps}).asm
 
 
 def lines_that_count_in_32_bits(ttir):
@@ -19,6 +53,12 @@ def lines_that_count_in_32_bits(ttir):
     return found
 
 
+def check_positions(made):
+    """Positions are counted in 64 bits, and something is counted."""
+    assert lines_that_count_in_32_bits(made["ttir"]) == []
+    assert re.search(r"arith\.muli .*i64", made["ttir"])
+
+
 def check_compiled(made, name, arch):
     """Code of a kernel for an architecture, that keeps nothing on a local stack."""
     assert re.search(rf"\.target sm_{arch}", made["ptx"])
@@ -29,8 +69,18 @@ def check_compiled(made, name, arch):
 
 
 @pytest.fixture
+def assemble():
+    return assembled
+
+
+@pytest.fixture
 def narrow():
     return lines_that_count_in_32_bits
+
+
+@pytest.fixture
+def wide():
+    return check_positions
 
 
 @pytest.fixture

@@ -120,10 +120,9 @@ def integer_estimator(
 
 def member_counts(rows: SampledTable) -> NDArray[np.int64]:
     """Rows that hold each player; refuses a player that is in all rows or in none."""
-    from porism.kernels.coalition._packed import column_sums
+    from porism.kernels.coalition import column_sums
 
-    count, total = np.zeros(rows.n_players, np.int64), np.zeros(rows.n_players)
-    column_sums(rows.members, rows.scores, count, total)
+    count, _ = column_sums(rows.members, rows.scores, rows.n_players)
     bad = np.flatnonzero((count == 0) | (count == rows.n_rows))
     if bad.size:
         word = "with" if count[bad[0]] == 0 else "without"
@@ -136,7 +135,7 @@ def member_counts(rows: SampledTable) -> NDArray[np.int64]:
 
 def estimate_values(rows: SampledTable, name: str) -> NDArray[np.float64]:
     """Estimates by mean in minus mean out, or by permutation marginals, in float64 and O(n) memory."""
-    from porism.kernels.coalition._packed import column_sums
+    from porism.kernels.coalition import column_sums
 
     n, m = rows.n_players, rows.n_rows
     if name == "permutation":
@@ -144,8 +143,7 @@ def estimate_values(rows: SampledTable, name: str) -> NDArray[np.float64]:
         up = np.bincount(gain[gain >= 0], rows.scores[gain >= 0], n)
         return np.asarray(up - np.bincount(loss[loss >= 0], rows.scores[loss >= 0], n)) / rows.n_units
     inside = member_counts(rows).astype(np.float64)
-    count, total = np.zeros(n, np.int64), np.zeros(n)
-    column_sums(rows.members, rows.scores, count, total)
+    _, total = column_sums(rows.members, rows.scores, n)
     difference = total * (m / (inside * (m - inside))) - math.fsum(rows.scores) / (m - inside)
     return difference * float(size_factor(rows))
 

@@ -135,21 +135,18 @@ class Levels:
 
     @cached_property
     def sweep(self) -> tuple[Any, ...]:
-        """Per row: least D (limbs), its position, bounds of the worst sum, total with error, any D > 0."""
-        from porism.kernels.coalition import _rows as rows
+        """Per row: least D (limbs), its position, bounds of the worst sum, and the total with its error."""
+        from porism.kernels.coalition import row_sweep
 
-        sign = -1 if self.ascending else 1
-        tolerance = 4.0 * (self.count + 8) * 2.0**-53
-        out: tuple[Any, ...] = rows.row_sweep(
+        return row_sweep(
             self.order,
             self.kinds,
             self.values,
-            self.program.arrays(sign),
+            self.program.arrays(-1 if self.ascending else 1),
             self.program.start,
-            self.shape != "increasing",
-            tolerance,
+            running=self.shape != "increasing",
+            tolerance=4.0 * (self.count + 8) * 2.0**-53,
         )
-        return out
 
     def level(self, position: int) -> float:
         """The level sigma_l that D_l at an event position belongs to."""
@@ -169,12 +166,10 @@ class Levels:
     def trace(self, row: int) -> tuple[Integers, Floats, Floats]:
         """D of one row at every level in sweep order (limbs, levels), and the two ends of each gap."""
         if self._trace[0] != row:
-            from porism.kernels.coalition import _rows as rows
+            from porism.kernels.coalition import row_trace
 
-            sign = -1 if self.ascending else 1
-            numbers, where = rows.row_trace(
-                self.order, self.kinds, self.values, self.program.arrays(sign, [row]), self.program.start
-            )
+            program = self.program.arrays(-1 if self.ascending else 1, [row])
+            numbers, where = row_trace(self.order, self.kinds, self.values, program, self.program.start)
             ends = self.values[where], self.values[where + 1]
             self._trace = (row, (numbers, np.maximum(*ends), np.minimum(*ends)))
         return self._trace[1]

@@ -239,7 +239,7 @@ def _certify_packed(
     rows: SampledTable, sv: Semivalue, decision: Decision, ties: str, assumptions: dict[str, Any], sha: str
 ) -> Certificate:
     """Many players: one packed sweep for the margin; radii and witnesses need pairs and are left out."""
-    from porism.kernels.coalition._packed import packed_sweep
+    from porism.kernels.coalition import packed_sweep
 
     n = rows.n_players
     gain = loss = np.zeros(0, np.int64)

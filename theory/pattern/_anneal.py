@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.kernels.pattern_cost import anneal
+
 __all__ = ["COLD", "HOT", "TOLERANCE", "WARM", "Layout", "TwoSided", "chain_steps"]
 
 Floats = NDArray[np.float64]
@@ -46,17 +48,8 @@ class Layout:
         pointers = np.concatenate([[0], np.cumsum(linked.sum(axis=1))])
         half, skew = (K + K.T) / 2, (K - K.T) / 2
         masses = B + B.T
-        self.lists = (
-            pointers,
-            columns,
-            half[rows, columns],
-            skew[rows, columns],
-            np.diagonal(K).copy(),
-            masses,
-            B - B.T,
-            np.diagonal(B).copy(),
-            not self.symmetric,
-        )
+        self.links = pointers, columns, half[rows, columns], skew[rows, columns], np.diagonal(K).copy()
+        self.masses = masses, B - B.T, np.diagonal(B).copy()
         self.degree = rows.size / max(self.n, 1)
         off = masses[~np.eye(self.n, dtype=bool)]
         weights = float(np.sqrt((half[rows, columns] ** 2).sum() / max(self.n, 1)))
@@ -72,16 +65,30 @@ class Layout:
         self, p: Order, hot: float, cold: float, steps: int, seed: int, bound: float = -np.inf
     ) -> Order:
         """Best order on a path from `hot` to `cold`, in units of `scale`; ends early at the lower bound."""
-        from porism.kernels.pattern_cost import _search
-
         p = np.array(p, dtype=np.int64)
-        share = 0.5 if self.segments else 0.0
-        temperatures = (hot * self.scale, cold * self.scale)
         goal = self.value(p) - bound - TOLERANCE
-        _search.anneal(
-            *self.lists, self.classes, self.n, self.cyclic, share, p, *temperatures, steps, seed, goal
-        )
+        _run(self, p, (hot, cold), steps, seed, goal, self.n, skew=not self.symmetric, cyclic=self.cyclic)
         return p
+
+
+def _run(
+    layout: Any,
+    p: Order,
+    ends: tuple[float, float],
+    steps: int,
+    seed: int,
+    goal: float,
+    split: int,
+    skew: bool = False,
+    cyclic: bool = False,
+) -> None:
+    """One chain of either layout, in place, between temperatures in units of its scale."""
+    hot, cold = ends
+    anneal(
+        layout.links, layout.masses, p, skew=skew, classes=layout.classes, split=split, cyclic=cyclic,
+        segments=0.5 if layout.segments else 0.0, temperatures=(hot * layout.scale, cold * layout.scale),
+        steps=steps, seed=seed, goal=goal,
+    )  # fmt: skip
 
 
 def _structure(W: Floats) -> tuple[Order, bool, bool]:
@@ -120,7 +127,7 @@ class TwoSided:
         nothing = np.zeros(m + n)
         pointers = np.searchsorted(rows, np.arange(m + n + 1))
         values = both[rows, columns]
-        self.lists = (pointers, columns, values, values, nothing, masses, masses, nothing, False)
+        self.links, self.masses = (pointers, columns, values, values, nothing), (masses, masses, nothing)
         rank, other = problem.mask.row_classes, problem.mask.col_classes
         self.classes = np.concatenate([rank, rank.max() + 1 + other]).astype(np.int64)
         self.segments = bool(np.unique(self.classes).size > (m + n) // 2)
@@ -131,12 +138,7 @@ class TwoSided:
         self, p: Order, q: Order, hot: float, cold: float, steps: int, seed: int, bound: float = -np.inf
     ) -> tuple[Order, Order]:
         """Best pair of orders on a path from `hot` to `cold`, in units of `scale`."""
-        from porism.kernels.pattern_cost import _search
-
         m = p.size
         joined = np.concatenate([p, m + q]).astype(np.int64)
-        share = 0.5 if self.segments else 0.0
-        temperatures = (hot * self.scale, cold * self.scale)
-        goal = self.problem.value(p, q) - bound - TOLERANCE
-        _search.anneal(*self.lists, self.classes, m, False, share, joined, *temperatures, steps, seed, goal)
+        _run(self, joined, (hot, cold), steps, seed, self.problem.value(p, q) - bound - TOLERANCE, m)
         return joined[:m].copy(), joined[m:] - m

@@ -3,27 +3,13 @@
 import numpy as np
 import pytest
 import torch
-import triton as package
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from porism.kernels.coalition import level_margin, triton
 
-SIZES = (2, 3, 4, 5, 7, 9, 10)
-POISON = -(1 << 62) + 12345  # below every margin: what a kernel leaves unwritten would win
-empty = torch.empty
-
-
-def poisoned(*shape, **options):
-    out = empty(*shape, **options)
-    return out.fill_(float("nan") if out.is_floating_point() else POISON)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _poison():
-    torch.empty = poisoned
-    yield
-    torch.empty = empty
+SIZES = (2, 3, 5, 7, 10)
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 def weights_of(n, rng):
@@ -59,7 +45,7 @@ def test_equals_cpu_and_reference(n, kind):
     assert level_margin(scores, weights, upper, lower, backend="triton") == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_any_small_game(data):
     n = data.draw(st.integers(2, 5))
@@ -166,12 +152,8 @@ def test_zeros_of_either_sign_are_one_level():
         ({"scores": np.ones(8)}, ValueError, "scores must have two different values"),
         ({"scores": np.arange(7.0)}, ValueError, r"scores must have shape \(8,\).*got \(7,\)"),
         ({"scores": np.ones((2, 4))}, ValueError, r"got \(2, 4\)"),
-        ({"scores": torch.ones(8, dtype=torch.float16)}, TypeError, "float16.*double"),
-        ({"weights": np.zeros(2, int)}, ValueError, r"number of players must be in 2\.\.30, got 1"),
-        ({"weights": np.zeros(32, int)}, ValueError, r"players must be in 2\.\.30, got 31"),
-        ({"upper": 0}, ValueError, r"upper must be in 1\.\.7, got 0"),
-        ({"lower": 8}, ValueError, r"lower must be in 1\.\.7, got 8"),
-        ({"lower": 5}, ValueError, "disjoint, got 0b1 and 0b101"),
+        ({"scores": np.array([np.nan, *range(7)])}, ValueError, "scores must be finite"),
+        ({"scores": torch.ones(8, dtype=torch.float16)}, TypeError, "float64 or float32 for Triton, got"),
         ({"block": 0}, ValueError, "block must be"),
         ({"block": 64.0}, TypeError, "block must be an int"),
     ],
@@ -199,8 +181,7 @@ def test_a_kernel_that_errs_is_noticed(monkeypatch):
         triton.level_margin(np.array([0.0, 5, 0, 7, 0, 7, 10, 12]), np.array([0, 1, 1, 0]), 1, 6)
 
 
-@pytest.mark.parametrize("n", [3, 4])
-def test_certificates_on_the_gpu_are_those_of_the_cpu(n, monkeypatch):
+def test_certificates_on_the_gpu_are_those_of_the_cpu(monkeypatch):
     """Robust ones come from the kernel alone; all others fall back to the sweep on the CPU."""
     from porism.theory.partition import (
         MonotoneClass,
@@ -214,13 +195,13 @@ def test_certificates_on_the_gpu_are_those_of_the_cpu(n, monkeypatch):
     )
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    swept = []
+    n, swept = 4, []
     real = _certifier.Levels
     monkeypatch.setattr(_certifier, "Levels", lambda *args: swept.append(0) or real(*args))
     rng, settled, refused = np.random.default_rng(n), 0, 0
     options = [{}, {"strict": "weakly-increasing"}, {"transforms": MonotoneClass(max_slope_ratio=3)}]
     blocks, wide = OrderedPartition([[0], list(range(1, n))]), Semivalue.weighted_banzhaf(f"1/{10**40}")
-    for trial in range(9):
+    for trial in range(6):
         scores = rng.permutation(1 << n) % (3 + trial) + trial * SCORES["by size"](n, rng)
         scores += [trial % 4 * sum((m >> i & 1) * (n - i) ** 2 for i in range(n)) for m in range(1 << n)]
         table = UtilityTable.from_array(scores)
@@ -236,7 +217,3 @@ def test_certificates_on_the_gpu_are_those_of_the_cpu(n, monkeypatch):
                 settled, refused = settled + (not swept), refused + (plain and bool(swept))
     assert settled > 20
     assert refused > 0
-
-
-def test_this_process_interprets():
-    assert not isinstance(triton.sweep, package.JITFunction)

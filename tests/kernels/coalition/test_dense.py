@@ -175,6 +175,47 @@ def test_unknown_backend():
             act()
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_arguments_that_compiled_loops_cannot_take(backend):
+    """Shapes that do not fit would be read out of bounds: numbers from elsewhere, without an error."""
+    v, q, on = np.arange(8.0), np.array([0, 1, 1, 0]), {"backend": backend}
+    w, totals = q * 1.0, np.zeros((3, 3), np.int64)
+    margin, fold = coalition.level_margin, coalition.fold
+    for act, error, words in (
+        (lambda: fold(v, w[:2], w, **on), ValueError, r"weights must have shape \(4,\) for 3 players"),
+        (lambda: fold(v[:7], w, w, **on), ValueError, r"must have shape \(2\*\*n,\), got \(7,\)"),
+        (lambda: fold(v, ["a"] * 4, w, **on), TypeError, "weights must hold real numbers"),
+        (lambda: margin(v[:7], q, 1, 6, **on), ValueError, r"shape \(8,\).*got \(7,\)"),
+        (lambda: margin(v, w, 1, 6, **on), TypeError, "weights must hold integers, got float64"),
+        (lambda: margin(v, q[:2], 1, 6, **on), ValueError, r"players must be in 2\.\.30, got 1"),
+        (lambda: margin(v, [0] * 32, 1, 6, **on), ValueError, r"players must be in 2\.\.30, got 31"),
+        (lambda: margin(v, q, 0, 6, **on), ValueError, r"upper must be in 1\.\.7, got 0"),
+        (lambda: margin(v, q, 1, 8, **on), ValueError, r"lower must be in 1\.\.7, got 8"),
+        (lambda: margin(v, q, 1, 5, **on), ValueError, "disjoint, got 0b1 and 0b101"),
+        (lambda: margin(v * np.nan, q, 1, 6, **on), ValueError, "scores must be finite"),
+        (lambda: margin(v * 0, q, 1, 6, **on), ValueError, "scores must have two different"),
+        (lambda: coalition.dominance(v, 1, 1, **on), ValueError, "two different players, got 1 twice"),
+        (lambda: coalition.dominance(v, 0, 3, **on), ValueError, r"j must be in 0\.\.2, got 3"),
+        (lambda: coalition.size_totals(q, 1, totals, **on), ValueError, r"start must be in 0\.\.0"),
+        (lambda: coalition.size_totals(q, 0, totals * 1.0, **on), ValueError, "totals must be int64"),
+        (lambda: coalition.level_margins_all(v, q, [0, 1, 1]), ValueError, "each of the 3 players once"),
+        (lambda: coalition.quantile_margin(v, v, [q[:3]], [(0, 1)]), ValueError, "weights must have shape"),
+        (lambda: coalition.quantile_margin(v, v, [q], [(0, 3)]), ValueError, r"j must be in 0\.\.2, got 3"),
+    ):
+        with pytest.raises(error, match=words):
+            act()
+
+
+def test_lists_are_taken():
+    v, q = [0.0, 5, 0, 7, 0, 7, 10, 12], [0, 1, 1, 0]
+    for backend in ("cpu", "reference"):
+        assert coalition.level_margin(v, q, 0b001, 0b110, backend=backend) == (-1, 10.0, (0, 1))
+    assert coalition.fold(v, q, q)[0].tolist() == [19.0, 17.0, 17.0]
+    assert coalition.level_margins_all(v, q, [2, 1, 0]).shape == (2,)
+    assert coalition.quantile_margin(v, v, [q], []).shape == (0,)
+    assert coalition.dominance(v, 2, 0) >= -1
+
+
 def test_float_sums_would_lose_the_verdict():
     """Why the sweep counts integers: the same differences in float64 come out negative."""
     q = SH.exact_pair_weights(12)

@@ -6,7 +6,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from porism.kernels.coalition._packed import column_sums, packed_sweep
+from porism.kernels.coalition import column_sums, packed_sweep
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -16,8 +16,7 @@ def test_column_sums(m, n):
     rng = np.random.default_rng(n)
     members = rng.random((m, n)) < 0.5
     values = rng.integers(-9, 9, m).astype(float)
-    count, total = np.zeros(n, np.int64), np.zeros(n)
-    column_sums(np.packbits(members, axis=1, bitorder="little"), values, count, total)
+    count, total = column_sums(np.packbits(members, axis=1, bitorder="little"), values, n)
     assert count.tolist() == members.sum(axis=0).tolist()
     assert total.tolist() == (members * values[:, None]).sum(axis=0).tolist()
 
@@ -36,8 +35,7 @@ def test_least_difference_of_adjacent_blocks(n, seed):
     held = members.sum(axis=0).astype(np.int64)
     packed = np.packbits(members, axis=1, bitorder="little")
     order = np.arange(m)
-    out = packed_sweep(order, scores, packed, NOBODY, NOBODY, held, blocks)
-    best, t, i, j = out[:4]
+    best, t, i, j = packed_sweep(order, scores, packed, NOBODY, NOBODY, held, blocks)
     values = {}
     for end in range(m - 1):
         if scores[end] != scores[end + 1]:
@@ -66,7 +64,7 @@ def test_moves_of_permutations():
     order = np.argsort(-scores, kind="stable")
     blocks = np.array([0, 1, 0, 1, 1])
     packed = np.zeros((len(scores), 1), np.uint8)
-    best, t, i, j = packed_sweep(order, scores[order], packed, gain, loss, np.zeros(n, np.int64), blocks)[:4]
+    best, t, i, j = packed_sweep(order, scores[order], packed, gain, loss, np.zeros(n, np.int64), blocks)
     found = {}
     for end in range(len(scores) - 1):
         if scores[order[end]] != scores[order[end + 1]]:

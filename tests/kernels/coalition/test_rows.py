@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from porism.kernels import coalition
-from porism.kernels.coalition import _rows as rows
 from porism.kernels.coalition import reference
 
 LIMB = 32
@@ -80,8 +79,8 @@ def test_row_sweep_and_trace(limbs, ascending, boxed):
         weights, start, arrays, origin = program(rng, n, limbs, pairs)
         tolerance = 4.0 * (order.size + 8) * 2.0**-53
         for running in (False, True):
-            least, where, low, high, total, error = rows.row_sweep(
-                order, kinds, values, arrays, origin, running, tolerance
+            least, where, low, high, total, error = coalition.row_sweep(
+                order, kinds, values, arrays, origin, running=running, tolerance=tolerance
             )
             for r, pair in enumerate(pairs):
                 curve = differences(order, kinds, values, weights, start, pair, n)
@@ -97,7 +96,7 @@ def test_row_sweep_and_trace(limbs, ascending, boxed):
                 assert abs(F(total[r]) - sum(terms)) <= F(error[r])
                 assert F(error[r]) <= 10 * F(tolerance) * sum(abs(x) for x in terms)
                 one = (*arrays[:4], arrays[4][r : r + 1], arrays[5][r : r + 1])
-                numbers, positions = rows.row_trace(order, kinds, values, one, origin)
+                numbers, positions = coalition.row_trace(order, kinds, values, one, origin)
                 assert positions.tolist() == [t for t, _ in curve]
                 assert [join(numbers[:, k]) for k in range(len(curve))] == [d for _, d in curve]
 

@@ -8,12 +8,6 @@ from porism.kernels.coalition import level_margin
 pytestmark = [pytest.mark.gpu, pytest.mark.full]
 
 
-@pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
 def game(n, levels):
     rng = np.random.default_rng(n)
     scores = rng.permutation(1 << n) * 1.0 if levels is None else rng.integers(0, levels, 1 << n) / levels

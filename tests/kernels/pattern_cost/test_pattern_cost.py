@@ -95,8 +95,6 @@ def test_head_null_of_extremes():
 @pytest.mark.parametrize("cyclic", [True, False])
 def test_annealing_adds_up(skew, share, cyclic):
     """The gain that the chain reports is the difference of two full evaluations."""
-    from porism.kernels.pattern_cost import _search
-
     rng = np.random.default_rng(0)
     n = 12
     W = masks.circulant_band(n, 2).penalty if cyclic else rng.random((n, n))
@@ -106,9 +104,11 @@ def test_annealing_adds_up(skew, share, cyclic):
     layout = Layout(B, W)
     p = rng.permutation(n)
     q = p.copy()
-    gain = _search.anneal(
-        *layout.lists, layout.classes, n, cyclic, share, q, layout.scale, 0.01 * layout.scale, 4000, 5, np.inf
-    )
+    gain = pattern_cost.anneal(
+        layout.links, layout.masses, q, skew=not layout.symmetric, classes=layout.classes, split=n,
+        cyclic=cyclic, segments=share, temperatures=(layout.scale, 0.01 * layout.scale), steps=4000, seed=5,
+        goal=np.inf,
+    )  # fmt: skip
     assert np.array_equal(np.sort(q), np.arange(n))
     assert gain > 0
     assert layout.value(p) - layout.value(q) == pytest.approx(gain, abs=1e-11)
@@ -154,3 +154,44 @@ def test_import_loads_no_compiler(tmp_path):
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_orders_hold_positions(backend):
+    """Truncated, wrapped or out of bounds they would cost another matrix, or read past its end."""
+    A, W = np.ones((1, 2, 2)), np.eye(2)
+    for q, error, words in (
+        ([[0.5, 1]], TypeError, "q must hold integers, got float64"),
+        ([[-1, 0]], ValueError, r"q must be in 0\.\.1, got -1\.\.0"),
+        ([[0, 2]], ValueError, r"q must be in 0\.\.1, got 0\.\.2"),
+    ):
+        with pytest.raises(error, match=words):
+            pattern_cost.batched_cost(A, q, W, backend=backend)
+        with pytest.raises(error, match=words.replace("q must", "p must")):
+            pattern_cost.swap_deltas(W, W, q[0], backend=backend)
+    with pytest.raises(ValueError, match="do not fit"):
+        pattern_cost.swap_deltas(W, W, [[0, 1]], backend=backend)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_tensors_give_tensors(backend, needs):
+    torch = needs("torch")
+    A = torch.tensor([[[1.0, 2.0], [3.0, 0.0]]], requires_grad=True)
+    q, W = torch.tensor([[1, 0]]), torch.tensor([[0.0, 1], [1, 0]])
+    for kind in (torch.float32, torch.bfloat16):
+        cost = pattern_cost.batched_cost(A.to(kind), q, W, backend=backend)
+        assert cost.tolist() == [[[1.0, 4.0], [9.0, 0.0]]]
+        found = [
+            cost,
+            pattern_cost.swap_deltas(A[0].to(kind), W, q[0], backend=backend),
+            *pattern_cost.head_null(A.to(kind), W[None], backend=backend),
+        ]
+        assert all(isinstance(x, torch.Tensor) for x in found)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("shape", [(1, 2, 0), (1, 0, 2)])
+def test_matrices_without_cells_have_no_distance(shape, backend):
+    found = pattern_cost.head_null(np.zeros(shape), np.zeros(shape), causal=True, backend=backend)
+    assert np.isnan(found).all()

@@ -10,12 +10,6 @@ SHAPES = [(2, 37, 45), (1, 1, 1), (3, 15, 17), (1, 63, 65), (1, 65, 63), (4, 257
 
 
 @pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
-@pytest.fixture
 def triton(torch):
     from porism.kernels.pattern_cost import triton
 

@@ -12,15 +12,6 @@ from porism.kernels import polar
 pytestmark = pytest.mark.full
 
 
-@pytest.fixture
-def torch(needs):
-    module = needs("torch")
-    before = module.get_num_threads()
-    module.set_num_threads(1)
-    yield module
-    module.set_num_threads(before)
-
-
 SHAPES = [(4, 30), (30, 4), (4, 30), (6, 6), (1, 9), (5, 3)]
 
 

@@ -9,15 +9,6 @@ from porism.kernels.polar._common import POLAR_EXPRESS, QUINTIC, TAYLOR
 full = pytest.mark.full
 
 
-@pytest.fixture
-def torch(needs):
-    module = needs("torch")
-    before = module.get_num_threads()
-    module.set_num_threads(1)
-    yield module
-    module.set_num_threads(before)
-
-
 def scalar(x, triples):
     for a, b, c in triples:
         x = a * x + b * x**3 + c * x**5

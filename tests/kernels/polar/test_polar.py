@@ -31,15 +31,6 @@ ORACLES = [  # section 9 of the contract: 30 digits, independent of this code
 ]
 
 
-@pytest.fixture
-def torch(needs):
-    module = needs("torch")
-    before = module.get_num_threads()
-    module.set_num_threads(1)
-    yield module
-    module.set_num_threads(before)
-
-
 def made(rng, r, d, kappa, tall=False):
     """A matrix with log-spaced singular values and its polar factor, float64."""
     U = np.linalg.qr(rng.normal(size=(r, r)))[0]

@@ -12,11 +12,6 @@ from porism.kernels.polar import polar_factor, polar_factors
 full = pytest.mark.full
 
 
-@pytest.fixture
-def torch(needs):
-    return needs("torch")
-
-
 def test_import_is_light():
     code = "import sys, porism.kernels.polar as p; p.polar_factor([[1.0]]); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -42,7 +37,7 @@ def test_dtype_of_arrays(dtype):
 
 
 @full
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "complex64", "float8_e4m3fn"])
 def test_dtype_of_tensors(dtype, torch):
     with pytest.raises(TypeError, match=rf"^polar_factor needs a real floating dtype; got torch.{dtype}"):
         polar_factor(torch.ones(2, 2).to(getattr(torch, dtype)))

@@ -3,28 +3,15 @@
 import numpy as np
 import pytest
 import torch
-import triton as package
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from porism.kernels.position_gram import position_gram, triton
+from porism.kernels.position_gram import position_gram
 
 KINDS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float64: 1e-12} | dict.fromkeys(KINDS[1:], 1e-5)
 SIZES = [(1, 1, 1, 1), (15, 2, 15, 3), (17, 3, 1, 17), (31, 1, 32, 33), (33, 5, 50, 64), (65, 2, 7, 5)]
-empty = torch.empty
-
-
-def poisoned(*shape, **options):
-    return empty(*shape, **options).fill_(float("nan"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _poison():
-    """What the kernel leaves unwritten becomes NaN."""
-    torch.empty = poisoned
-    yield
-    torch.empty = empty
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 def problem(N, T, d_i, d_o, kind=torch.float32):
@@ -118,7 +105,3 @@ def test_whole_numbers_are_exact(N, T, d_i, d_o, seed):
     for per_position in (False, True):
         found = position_gram(x, g, per_position=per_position, backend="triton")
         assert torch.equal(found, position_gram(x, g, per_position=per_position, backend="reference"))
-
-
-def test_this_process_interprets():
-    assert not isinstance(triton.gram, package.JITFunction)

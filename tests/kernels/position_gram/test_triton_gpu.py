@@ -7,12 +7,6 @@ from porism.kernels.position_gram import position_gram
 pytestmark = [pytest.mark.gpu, pytest.mark.full]
 
 
-@pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
 @pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("size", [(1, 1, 1, 1), (65, 3, 50, 17), (300, 40, 129, 64), (64, 64, 128, 128)])

@@ -2,23 +2,10 @@
 
 import pytest
 import torch
-import triton as package
 
-from porism.kernels.subset_attention import _tiles, subset_attention, triton
+from porism.kernels.subset_attention import subset_attention
 
-empty = torch.empty
-
-
-def poisoned(*shape, **options):
-    return empty(*shape, **options).fill_(float("nan"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _poison():
-    """What the kernels leave unwritten becomes NaN."""
-    torch.empty = poisoned
-    yield
-    torch.empty = empty
+pytestmark = pytest.mark.usefixtures("poison")
 
 
 @pytest.fixture
@@ -43,8 +30,9 @@ def test_sizes(k, U, causal, problem, off):
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("causal", "window"), [(True, 0), (False, 0), (True, 5), (False, 5)])
-@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("group", "causal", "window"), [(1, True, 0), (2, False, 0), (4, True, 5), (1, False, 5), (4, False, 0)]
+)
 def test_precisions(group, causal, window, kind, problem, off):
     tensors, places, grad = problem(17, 33, group, kind, d=16, B=1)
     bound = 2e-5 if kind == torch.float32 else 2e-2
@@ -54,7 +42,7 @@ def test_precisions(group, causal, window, kind, problem, off):
 @pytest.mark.parametrize("group", [1, 2, 4])
 @pytest.mark.parametrize(("causal", "window"), [(True, 1), (True, 4), (False, 1), (False, 4)])
 def test_windows(causal, window, group, problem, off):
-    assert off(*problem(17, 33, group), causal=causal, window=window) <= 1e-12
+    assert off(*problem(17, 33, group, B=1), causal=causal, window=window) <= 1e-12
 
 
 @pytest.mark.parametrize("d", [1, 15, 16, 17, 63, 65, 130])
@@ -143,17 +131,16 @@ def test_empty_axes(shape, problem, everything):
     assert [x.shape for x in made] == [x.shape for x in (tensors[0], *tensors[:3])]
 
 
-def test_frozen_keys_get_no_gradient(problem):
+def test_frozen_keys_get_no_gradient(problem, monkeypatch):
     """None for them, even where they ask; and nothing of their size is allocated in the backward pass."""
     tensors, places, grad = problem(3, 64, 2, d=7)
     frozen = [x.requires_grad_() for x in tensors[3:]]
     out = subset_attention(*tensors, backend="triton", **places)
-    made = []
-    torch.empty = lambda shape, **options: made.append(tuple(shape)) or poisoned(shape, **options)
-    try:
-        out.backward(grad)
-    finally:
-        torch.empty = poisoned
+    made, poisoned = [], torch.empty
+    monkeypatch.setattr(
+        torch, "empty", lambda shape, **options: made.append(tuple(shape)) or poisoned(shape, **options)
+    )
+    out.backward(grad)
     assert [x.grad for x in frozen] == [None, None]
     assert made == [tuple(x.shape) for x in tensors[:3]]
 
@@ -188,8 +175,3 @@ def test_too_wide_a_head_is_refused():
     x = torch.ones(1, 1, 2, 257)
     with pytest.raises(ValueError, match="at most 256 features for Triton, got 257"):
         subset_attention(x, x, x, index_query=torch.arange(2), backend="triton")
-
-
-def test_this_process_interprets():
-    assert not isinstance(_tiles.attend, package.JITFunction)
-    assert triton.tile(torch.float32, 65) == (16, 16, 128)

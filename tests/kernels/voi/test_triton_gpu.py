@@ -9,12 +9,6 @@ from porism.theory.pandora import inspection_halfwidth
 pytestmark = [pytest.mark.gpu, pytest.mark.full]
 
 
-@pytest.fixture
-def torch(needs):
-    needs("triton")
-    return needs("torch")
-
-
 @pytest.mark.parametrize("rule", ["net", "index"])
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -190,9 +190,31 @@ def test_tensors_on_the_cpu(needs):
     torch = needs("torch")
     m, *rest = problem(20, 6, seed=7)
     tensor = torch.tensor(m, requires_grad=True)
-    same(voi.voi_argmax(tensor, *map(torch.tensor, rest)), voi.voi_argmax(m, *rest))
+    found = voi.voi_argmax(tensor, *map(torch.tensor, rest))
+    assert all(isinstance(part, torch.Tensor) for part in found)
+    same([part.numpy() for part in found], voi.voi_argmax(m, *rest))
     short = tensor.bfloat16()
-    same(voi.voi_argmax(short, *rest), voi.voi_argmax(short.float(), *rest))
+    for one, other in zip(voi.voi_argmax(short, *rest), voi.voi_argmax(short.float(), *rest), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_no_news_gain_nothing():
+    """An infinite band with nu = 0: refining is free and useless, and the first one is picked."""
+    for backend in BACKENDS:
+        found = voi.voi_argmax([[0.5, 0.4]], [0.0, 0.0], [0.0, 0.0], [math.inf, math.inf], backend=backend)
+        assert [part.tolist() for part in found[:3]] == [[0.0], [0], [0]]
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"nu": [1j] * 3}, "nu must hold real numbers, got dtype complex128"),
+    ({"w": ["a"] * 3}, "w must hold real numbers"),
+    ({"outside": "a"}, "outside must be a number, got str"),
+    ({"outside": None}, "outside must be a number, got NoneType"),
+])  # fmt: skip
+def test_what_is_no_number_is_named(change, words):
+    good = {"m": [[0.5, 0.4, 0.0]], "nu": [0.5] * 3, "c": [0.05] * 3, "w": [0.45] * 3}
+    with pytest.raises(TypeError, match=words):
+        voi.voi_argmax(**good | change)
 
 
 @pytest.mark.parametrize("f", [reference.psi, cpu.psi])
