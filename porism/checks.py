@@ -20,6 +20,7 @@ __all__ = [
     "finite_array",
     "generator",
     "integer",
+    "not_negative",
     "one_of",
     "positive",
     "probability",
@@ -153,10 +154,8 @@ def finite_array(
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
         place = where[0] if len(where) == 1 else where
-        raise ValueError(
-            f"{name} must be finite, got {array[where]} at index {place} "
-            f"({int((~finite).sum())} such values in all); drop or replace them"
-        )
+        more = f" at index {place} ({int((~finite).sum())} such values in all)" if where else ""
+        raise ValueError(f"{name} must be finite, got {array[where]}{more}; drop or replace them")
     return array.astype(dtype, copy=False)
 
 
@@ -229,6 +228,39 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
+def not_negative(name: str, value: Any) -> float:
+    """Accept a finite number, zero or above.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument in the message.
+    value : float
+        What the caller passed.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    TypeError
+        If the value is not a real number.
+    ValueError
+        If it is negative, infinite or NaN.
+
+    Examples
+    --------
+    >>> not_negative("noise", 0)
+    0.0
+    """
+    number = _real(name, value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be finite and >= 0, got {number!r}; pass zero or a positive number")
+    return number
+
+
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """Accept one of a few words.
 
@@ -262,13 +294,15 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def generator(rng: np.random.Generator | int | None) -> np.random.Generator:
+def generator(rng: np.random.Generator | int | None, name: str = "rng") -> np.random.Generator:
     """Turn a seed into a generator; global random state is never touched.
 
     Parameters
     ----------
     rng : Generator, int or None
         A generator is returned as it is; None draws fresh entropy.
+    name : str, default "rng"
+        Name of the argument in the message.
 
     Returns
     -------
@@ -289,7 +323,7 @@ def generator(rng: np.random.Generator | int | None) -> np.random.Generator:
     """
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(None if rng is None else integer("rng", rng, low=0))
+    return np.random.default_rng(None if rng is None else integer(name, rng, low=0))
 
 
 def write_atomic(path: str | os.PathLike[str], writer: Callable[[IO[bytes]], object]) -> None:
@@ -360,9 +394,14 @@ def _umask() -> int:
 
 
 def _real(name: str, value: Any) -> float:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {_show(value)}; pass an int or a float")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond all floats
+        raise ValueError(f"{name} must be within the range of floats, got {_show(value)}") from None
 
 
 def _show(value: Any) -> str:

@@ -1,37 +1,25 @@
 """Watching a model run: evaluation mode, maps of the tiny transformer, calls; all as before afterwards."""
 
 import contextlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from porism._models import is_mapping, quiet
 from porism._modes import evaluation
 from porism.checks import require
 
-__all__ = ["call", "evaluation", "has_slot", "is_map", "is_mapping", "maps_of_slot", "token_mask"]
-
-
-def is_mapping(inputs: Any) -> bool:
-    """Whether inputs are keywords: a dict, or a tokenizer's output.
-
-    Parameters
-    ----------
-    inputs : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        True for what has keys.
-
-    Examples
-    --------
-    >>> is_mapping({"x": 1}), is_mapping([1])
-    (True, False)
-    """
-    return isinstance(inputs, Mapping) or hasattr(inputs, "keys")
+__all__ = [
+    "MapWatch",
+    "call",
+    "evaluation",
+    "find_maps",
+    "has_slot",
+    "is_mapping",
+    "maps_of_slot",
+    "token_mask",
+]
 
 
 def token_mask(inputs: Any) -> Any:
@@ -70,25 +58,115 @@ def token_mask(inputs: Any) -> Any:
     return mask.astype(bool)
 
 
-def is_map(value: Any) -> bool:
-    """Whether something may be attention maps: a float tensor of shape (B, H, T, S).
+def find_maps(output: Any) -> list[Any]:
+    """Attention maps in what a module returned: float tensors (B, H, T, S) whose rows are shares.
+
+    Biases have the same shape, and stand beside the maps in some models; a row of theirs has a negative entry
+    or a sum other than 1. In a pair (output, maps) rows may have any positive sum.
 
     Parameters
     ----------
-    value : object
-        Anything.
+    output : object
+        What a module returned.
 
     Returns
     -------
-    bool
-        True for float tensors of four axes.
+    list of Tensor
+        The maps, those with NaN too; empty where there are none.
 
     Examples
     --------
-    >>> is_map(None)
-    False
+    >>> find_maps((1.0, None))
+    []
     """
-    return getattr(value, "ndim", 0) == 4 and bool(value.is_floating_point())
+    if not isinstance(output, tuple):
+        return []
+    found = []
+    for value in output[1:]:
+        if getattr(value, "ndim", 0) == 4 and value.is_floating_point() and value.numel():
+            last = value[0, :, -1].double()
+            shares = not bool(((last.sum(-1) - 1).abs() >= 0.02).any()) or len(output) == 2
+            if shares and not bool((last < 0).any()):
+                found.append(value)
+    return found
+
+
+class MapWatch:
+    """Hands the attention maps of each layer to a function while a model runs, one layer at a time.
+
+    Parameters
+    ----------
+    visit : callable ``(layer, maps) -> None``
+        Receives the number of the layer in this pass, and its maps (B, H, T, T).
+
+    Attributes
+    ----------
+    layers : int
+        Layers with maps in the last pass.
+    saw_none : bool
+        Whether an attention module gave None in place of maps.
+
+    Notes
+    -----
+    Maps are read from the innermost module named ...Attention that returns them; wrappers that pass them on
+    are skipped, and so is cross-attention, whose rows and columns have no common order.
+
+    Examples
+    --------
+    >>> watch = MapWatch(lambda layer, maps: print(layer, maps.shape))
+    >>> with watch.watching(model):  # doctest: +SKIP
+    ...     model(x)
+    """
+
+    def __init__(self, visit: Callable[[int, Any], None]) -> None:
+        self.visit, self.layers, self.saw_none = visit, 0, False
+        self._stack: list[bool] = []
+
+    @contextlib.contextmanager
+    def watching(self, model: Any) -> Iterator[None]:
+        """Put hooks on a model for the length of a block.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            The model.
+
+        Returns
+        -------
+        context manager
+            Gives nothing; the hooks are gone afterwards, also after an exception.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.callback(model.register_forward_pre_hook(self._begin).remove)
+            for module in model.modules():
+                if has_slot(module):
+                    stack.enter_context(maps_of_slot(module, self._report))
+                if "attention" in type(module).__name__.casefold():
+                    stack.callback(module.register_forward_pre_hook(self._enter).remove)
+                    stack.callback(module.register_forward_hook(self._leave).remove)
+            yield
+
+    def _begin(self, module: Any, args: Any) -> None:
+        self.layers = 0
+        self._stack.clear()
+
+    def _enter(self, module: Any, args: Any) -> None:
+        self._stack.append(False)
+
+    def _leave(self, module: Any, args: Any, output: Any) -> None:
+        seen = self._stack.pop()
+        if not seen and isinstance(output, tuple) and len(output) > 1:
+            maps = find_maps(output)
+            self.saw_none |= not maps and any(value is None for value in output[1:])
+            seen = bool(maps)
+            if maps and maps[0].shape[2] == maps[0].shape[3]:
+                self._report(maps[0])
+        if seen and self._stack:
+            self._stack[-1] = True
+
+    def _report(self, maps: Any) -> None:
+        self.layers += 1
+        self.visit(self.layers - 1, maps.detach())
 
 
 def has_slot(module: Any) -> bool:
@@ -176,16 +254,6 @@ def call(model: Any, inputs: Any) -> Any:
     --------
     >>> call(model, tokenizer("one two", return_tensors="pt"))  # doctest: +SKIP
     """
-    parameters = inspect.signature(model.forward).parameters
-    keywords: dict[str, Any] = {}
-    # a configuration that asks for all maps or a cache would hold every layer at once
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values()) and hasattr(model, "config")
-    if "output_attentions" in parameters or (
-        open_ended and getattr(model.config, "output_attentions", False)
-    ):
-        keywords["output_attentions"] = False
-    if "use_cache" in parameters:
-        keywords["use_cache"] = False
     if is_mapping(inputs):
-        return model(**{**keywords, **{name: inputs[name] for name in inputs}})
-    return model(inputs, **keywords)
+        return model(**(quiet(model) | {name: inputs[name] for name in inputs}))
+    return model(inputs, **quiet(model))

@@ -3,15 +3,12 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from porism._show import plain
 from porism.cli.common import AsJson, Seed, echo_json
-
-if TYPE_CHECKING:
-    from porism.sims.diagnose import Diagnosis
 
 __all__ = ["diagnose"]
 
@@ -99,19 +96,12 @@ def diagnose(
         typer.echo(found.summary())
 
 
-def _plain(found: "Diagnosis") -> dict[str, Any]:
-    """Everything in the result as JSON has it: arrays as lists, NaN and infinity as strings."""
-    names = [field.name for field in dataclasses.fields(found)]
-    return {name: _jsonable(getattr(found, name)) for name in names}
-
-
-def _jsonable(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Everything in a result as JSON has it: arrays as lists, NaN and infinity as strings."""
     if dataclasses.is_dataclass(value):
-        return {field.name: _jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _jsonable(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_jsonable(item) for item in value]
-    return plain(value)
+        return [_plain(item) for item in value]
+    return plain(value.tolist() if hasattr(value, "tolist") else value)

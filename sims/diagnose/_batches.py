@@ -1,18 +1,15 @@
 """What one batch is: what the model takes, which tokens are real, which class each sample has."""
 
 import dataclasses
-import inspect
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.alignment._positions import Batch, Position, read_batch
-from porism.theory.token_capacity import _layers
+from porism._models import check_ids, keywords, read_tokens
+from porism.sims._batches import IGNORED, Batch, Position, read_batch
 
 __all__ = ["Labels", "Seen", "see"]
-
-IGNORED = -100
 
 
 class Labels:
@@ -39,27 +36,24 @@ class Labels:
     def part(self, first: int, size: int) -> NDArray[np.int64]:
         """Classes of a batch."""
         if first + size > len(self.values):
-            raise ValueError(
-                f"labels must have one entry a sample, got {len(self.values)} for more samples; "
-                "pass one a sample"
-            )
+            self.done("more")
         return self.values[first : first + size]
 
-    def done(self, samples: int) -> None:
-        """Say where labels are left over."""
+    def done(self, samples: int | str) -> None:
+        """Say where there are not as many labels as samples."""
         if samples != len(self.values):
             raise ValueError(
-                f"labels must have one entry a sample, got {len(self.values)} for {samples} samples"
+                f"labels must have one entry a sample, got {len(self.values)} for {samples} samples; "
+                "pass one a sample"
             )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Seen:
-    """A batch taken apart: the model's keywords, real tokens (B, T), number of its first sample, classes."""
+    """A batch taken apart: what to call the model with, real tokens (B, T), and where its targets are."""
 
     keywords: dict[str, Any]
     mask: NDArray[np.bool_]
-    first: int
     target: Batch
 
 
@@ -79,23 +73,11 @@ def see(
         target.kept = target.kept & (target.y != IGNORED)
         if target.index is not None:
             target.kept &= target.index >= 0
-    own = _layers.keywords(model, target.inputs)
+    own = keywords(model, target.inputs)
     parameter = next(iter(model.parameters()), None)
     if parameter is not None:
         own = {k: v.to(parameter.device) if hasattr(v, "to") else v for k, v in own.items()}
-    own = _quiet(model) | own
-    _, mask = _layers.read_batch(model, own)
-    target.inputs, target.mask = own, mask
-    return Seen(own, mask, first, target)
-
-
-def _quiet(model: Any) -> dict[str, bool]:
-    """Keywords that keep a model from collecting every layer's maps or states, where it would."""
-    arguments = inspect.signature(model.forward).parameters
-    config = getattr(model, "config", None)
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in arguments.values())
-    return {
-        name: False
-        for name in ("output_attentions", "output_hidden_states")
-        if getattr(config, name, False) and (name in arguments or open_ended)
-    }
+    own, target.mask = read_tokens(model, own)
+    if own.get("input_ids") is not None:
+        check_ids(model, own["input_ids"])
+    return Seen(own, target.mask, target)

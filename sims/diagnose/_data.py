@@ -2,8 +2,9 @@
 
 import csv
 import dataclasses
+import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from porism._files import read_npz, read_text
 from porism.checks import require
 
-__all__ = ["Data", "Ids", "Words", "read"]
+__all__ = ["Batches", "Data", "batches_of", "is_words", "opened", "read"]
 
 FORMATS = (".txt", ".csv", ".npz")
 
@@ -24,7 +25,7 @@ class Data:
 
     words: list[str] | None
     ids: NDArray[np.int64] | None
-    mask: NDArray[np.bool_] | None
+    mask: NDArray[np.int64] | None
     labels: Any
 
 
@@ -36,16 +37,16 @@ def read(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = N
         raise ValueError(f"data must end in {', '.join(FORMATS)}, got {path.name!r}; rename or convert it")
     if not path.is_file():
         raise ValueError(f"data file {path.name!r} is not there or is no file; check the path")
-    column = None
-    if suffix == ".csv":
-        column = _column(path, labels)
+    rows = _rows(path) if suffix == ".csv" else [[]]
+    name = "label" if labels is None else os.fspath(labels)
+    column = name if name in rows[0] else None
     if labels is not None and column is None and not Path(labels).is_file():
         where = "no column of the csv and no file" if suffix == ".csv" else "no file"
         raise ValueError(f"labels {os.fspath(labels)!r} is {where}; name a file with one class a line")
     if suffix == ".npz":
         data = _ids(path)
     elif suffix == ".csv":
-        data = _table(path, column)
+        data = _table(path.name, rows, column)
     else:
         data = Data(_lines(path), None, None, None)
     if labels is not None and column is None:
@@ -53,45 +54,17 @@ def read(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None = N
     return data
 
 
-class Words:
-    """Batches of sentences, turned into ids one batch at a time and padded on the tokenizer's side."""
+class Batches:
+    """Batches of so many rows, each made when it is asked for by the numbers of its first and last row."""
 
-    def __init__(self, words: Sequence[str], tokenizer: Any, size: int, longest: int) -> None:
-        self.words, self.tokenizer, self.size, self.longest = words, tokenizer, size, longest
-
-    def __len__(self) -> int:
-        return -(-len(self.words) // self.size)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        pad = self.tokenizer.pad_token_id or 0
-        side = getattr(self.tokenizer, "padding_side", "right")
-        for first in range(0, len(self.words), self.size):
-            part = list(self.words[first : first + self.size])
-            rows = self.tokenizer(part, truncation=True, max_length=self.longest)["input_ids"]
-            for i, row in enumerate(rows):
-                if not row:
-                    raise ValueError(f"sentence {first + i} gives no tokens; leave it out")
-            yield padded(rows, pad, side)
-
-
-class Ids:
-    """Batches of token ids."""
-
-    def __init__(self, ids: NDArray[np.int64], mask: NDArray[np.bool_] | None, size: int) -> None:
-        self.ids, self.mask, self.size = ids, mask, size
+    def __init__(self, rows: int, size: int, make: Callable[[int, int], dict[str, Any]]) -> None:
+        self.rows, self.size, self.make = rows, size, make
 
     def __len__(self) -> int:
-        return -(-len(self.ids) // self.size)
+        return -(-self.rows // self.size)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        import torch
-
-        for first in range(0, len(self.ids), self.size):
-            ids = self.ids[first : first + self.size]
-            mask = (
-                np.ones(ids.shape, dtype=bool) if self.mask is None else self.mask[first : first + self.size]
-            )
-            yield {"input_ids": torch.from_numpy(ids.copy()), "attention_mask": torch.from_numpy(mask).long()}
+        return (self.make(i, min(i + self.size, self.rows)) for i in range(0, self.rows, self.size))
 
 
 def padded(rows: list[list[int]], pad: int, side: str) -> dict[str, Any]:
@@ -118,29 +91,8 @@ def room(model: Any, tokenizer: Any, most: int) -> int:
     return min(int(limit) for limit in limits if isinstance(limit, (int, float)) and limit > 0)
 
 
-def check_ids(model: Any, ids: NDArray[np.int64]) -> None:
-    """Say so where ids do not fit the model, before an index error says it."""
-    longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    if isinstance(longest, int) and 0 < longest < ids.shape[1]:
-        raise ValueError(
-            f"input_ids must have rows of at most {longest} tokens, the model's positions, got "
-            f"{ids.shape[1]}; cut them"
-        )
-    embed = getattr(model, "get_input_embeddings", lambda: None)()
-    size = getattr(embed, "num_embeddings", None)
-    if size is None:
-        return
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= size:
-        worst = low if low < 0 else high
-        raise ValueError(
-            f"input_ids must be in 0..{size - 1}, the model's vocabulary, got {worst}; "
-            "use the tokenizer of this model"
-        )
-
-
 def _lines(path: Path) -> list[str]:
-    lines = [line.strip() for line in read_text(path).splitlines()]
+    lines = [line.strip() for line in io.StringIO(read_text(path), newline=None)]
     lines = [line for line in lines if line]
     if not lines:
         raise ValueError(f"{path.name} must not be empty; write one line a sample")
@@ -157,35 +109,25 @@ def _classes(values: list[str]) -> Any:
 
 def _rows(path: Path) -> list[list[str]]:
     try:
-        rows = [row for row in csv.reader(read_text(path).splitlines(keepends=True)) if any(row)]
+        rows = [row for row in csv.reader(io.StringIO(read_text(path), newline="")) if any(row)]
     except csv.Error as error:
         raise ValueError(f"{path.name} cannot be read as csv: {error}") from None
     if len(rows) < 2:
         raise ValueError(f"{path.name} must have a line of names and at least one row; got {len(rows)} lines")
-    return rows
+    return [[name.strip() for name in rows[0]], *rows[1:]]
 
 
-def _column(path: Path, labels: Any) -> str | None:
-    heads = [name.strip() for name in _rows(path)[0]]
-    if labels is None:
-        return "label" if "label" in heads else None
-    return str(labels) if str(labels) in heads else None
-
-
-def _table(path: Path, column: str | None) -> Data:
-    heads, *rows = _rows(path)
-    heads = [name.strip() for name in heads]
+def _table(file: str, rows: list[list[str]], column: str | None) -> Data:
+    heads, *rows = rows
     if "text" not in heads:
-        raise ValueError(f"{path.name} must have a column 'text', got {', '.join(heads[:5])}; name one so")
+        raise ValueError(f"{file} must have a column 'text', got {', '.join(heads[:5])}; name one so")
     wanted = ["text"] + ([column] if column else [])
     for number, row in enumerate(rows, 2):
         if len(row) != len(heads):
-            raise ValueError(
-                f"row {number} of {path.name} has {len(row)} cells, not {len(heads)}; quote commas"
-            )
+            raise ValueError(f"row {number} of {file} has {len(row)} cells, not {len(heads)}; quote commas")
         for name in wanted:
             if not row[heads.index(name)].strip():
-                raise ValueError(f"row {number} of {path.name} has an empty {name!r}; fill or drop it")
+                raise ValueError(f"row {number} of {file} has an empty {name!r}; fill or drop it")
     words, *classes = ([row[heads.index(name)].strip() for row in rows] for name in wanted)
     return Data(words, None, None, _classes(classes[0]) if classes else None)
 
@@ -205,7 +147,10 @@ def _ids(path: Path) -> Data:
         raise ValueError(f"{path.name} must hold ints of shape (N, T), got {ids.dtype} of shape {ids.shape}")
     if mask is not None and mask.shape != ids.shape:
         raise ValueError(f"attention_mask of {path.name} must have shape {ids.shape}, got {mask.shape}")
-    return Data(None, ids.astype(np.int64), None if mask is None else mask != 0, labels)
+    if labels is not None and labels.ndim > 1:  # one label a token: no class of the sample
+        labels = None
+    mask = np.ones(ids.shape, dtype=bool) if mask is None else mask != 0
+    return Data(None, ids.astype(np.int64), mask.astype(np.int64), labels)
 
 
 def opened(batches: Any, labels: Any) -> tuple[Any, Any]:
@@ -214,6 +159,8 @@ def opened(batches: Any, labels: Any) -> tuple[Any, Any]:
     if isinstance(batches, (str, os.PathLike)):
         source = read(batches, path)
         return source, source.labels if labels is None or path is not None else labels
+    if getattr(getattr(batches, "dtype", None), "kind", "") in ("U", "O", "T"):  # arrays or columns of words
+        batches = list(batches)
     if path is None:
         return batches, labels
     if not Path(path).is_file():
@@ -221,14 +168,34 @@ def opened(batches: Any, labels: Any) -> tuple[Any, Any]:
     return batches, _classes(_lines(Path(path)))
 
 
-def batches_of(source: Any, model: Any, tokenizer: Any, size: int, longest: int) -> Any:
-    """Batches from words or from a file's ids; anything else is batches already."""
-    require("torch", "torch")
+def batches_of(source: Any, model: Any, tokenizer: Any, size: int, longest: int) -> Batches:
+    """Batches of a file's ids, or of sentences, padded on the tokenizer's side."""
+    torch = require("torch", "torch")
     if isinstance(source, Data) and source.ids is not None:
-        check_ids(model, source.ids)
-        return Ids(source.ids, source.mask, size)
+        arrays: dict[str, Any] = {"input_ids": source.ids, "attention_mask": source.mask}
+        positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+        if isinstance(positions, int) and 0 < positions < source.ids.shape[1]:
+            raise ValueError(
+                f"input_ids must have rows of at most {positions} tokens, the model's positions, got "
+                f"{source.ids.shape[1]}; cut them"
+            )
+
+        def stored(first: int, stop: int) -> dict[str, Any]:
+            return {name: torch.tensor(array[first:stop]) for name, array in arrays.items()}
+
+        return Batches(len(source.ids), size, stored)
     words: Any = source.words if isinstance(source, Data) else source
-    return Words(words, tokenizer, size, room(model, tokenizer, longest))
+    most, pad = room(model, tokenizer, longest), getattr(tokenizer, "pad_token_id", None) or 0
+    side = getattr(tokenizer, "padding_side", "right")
+
+    def tokenized(first: int, stop: int) -> dict[str, Any]:
+        rows = tokenizer(list(words[first:stop]), truncation=True, max_length=most)["input_ids"]
+        for i, row in enumerate(rows, first):
+            if not row:
+                raise ValueError(f"sentence {i} gives no tokens; leave it out")
+        return padded(rows, pad, side)
+
+    return Batches(len(words), size, tokenized)
 
 
 def is_words(source: Any) -> bool:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from porism.checks import require
-from porism.sims.pattern.worlds import _quiet
+from porism.sims._checkpoints import first_line, load_model, load_tokenizer
+from porism.theory.lora_spectrum.adapters import read_adapter_config
 
 __all__ = ["resolve"]
 
-OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 HEADS = {
     "CAUSAL_LM": "AutoModelForCausalLM",
     "SEQ_CLS": "AutoModelForSequenceClassification",
@@ -37,47 +37,17 @@ def resolve(model: Any, tokenizer: Any, base: Any, words: bool) -> tuple[Any, An
         return model, tokenizer
     folder = Path(model)
     if (folder / "adapter_config.json").is_file():
-        return _adapted(folder, tokenizer, base, words)
-    if base is not None:
+        found, folder = _adapted(folder, base)
+    elif base is not None:
         raise ValueError(f"base goes with a folder of an adapter, got {folder.name!r}; leave base out")
-    found = _from("model", folder, "AutoModel")
-    return found.eval(), _tokenizer(folder) if words and tokenizer is None else tokenizer
+    else:
+        found = load_model(folder)
+    return found, load_tokenizer(folder) if words and tokenizer is None else tokenizer
 
 
-def _from(what: str, folder: Path, auto: str) -> Any:
-    if not (folder / "config.json").is_file():
-        raise ValueError(
-            f"{what} must be a model object or a folder with a config.json, got {str(folder)!r}; names are "
-            "not looked up on a hub: download the checkpoint and pass its folder"
-        )
-    transformers = require("transformers", "hf")
-    with _quiet(transformers):
-        try:
-            # the older pytorch_model.bin is a pickle, which can run code
-            return getattr(transformers, auto).from_pretrained(folder, use_safetensors=True, **OPTIONS)
-        except MemoryError:
-            raise
-        except Exception as error:  # each library on the way refuses damaged files in its own way
-            raise ValueError(f"{what} folder {folder.name!r} cannot be loaded: {_first(error)}") from error
-
-
-def _tokenizer(folder: Path) -> Any:
-    transformers = require("transformers", "hf")
-    with _quiet(transformers):
-        try:
-            found = transformers.AutoTokenizer.from_pretrained(folder, **OPTIONS)
-        except Exception as error:
-            raise ValueError(f"folder {folder.name!r} holds no tokenizer: {_first(error)}") from error
-    if not set(found.get_vocab()) - set(found.all_special_tokens):  # made up where files are missing
-        raise ValueError(f"folder {folder.name!r} holds no tokenizer; save one there or pass token ids")
-    return found
-
-
-def _adapted(folder: Path, tokenizer: Any, base: Any, words: bool) -> tuple[Any, Any]:
-    from porism.theory.lora_spectrum import _adapter_files
-
-    file, _ = _adapter_files.locate(folder)  # refuses weights that are a pickle
-    config = _adapter_files.read_config(file)
+def _adapted(folder: Path, base: Any) -> tuple[Any, Path]:
+    """The adapted model, and the folder of its base."""
+    config = read_adapter_config(folder)  # refuses weights that are a pickle
     named = config.get("base_model_name_or_path")
     if base is None:
         there = [
@@ -90,7 +60,7 @@ def _adapted(folder: Path, tokenizer: Any, base: Any, words: bool) -> tuple[Any,
             )
         base = there[0]
     peft = require("peft", "hf")
-    plain = _from("base", Path(base), HEADS.get(str(config.get("task_type")), "AutoModel"))
+    plain = load_model(base, HEADS.get(str(config.get("task_type")), "AutoModel"), "base")
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         try:
@@ -98,11 +68,7 @@ def _adapted(folder: Path, tokenizer: Any, base: Any, words: bool) -> tuple[Any,
         except MemoryError:
             raise
         except Exception as error:
-            raise ValueError(f"adapter {folder.name!r} does not fit its base: {_first(error)}") from error
+            raise ValueError(f"adapter {folder.name!r} does not fit its base: {first_line(error)}") from error
     if any("missing adapter keys" in str(doubt.message) for doubt in doubts):
         raise ValueError(f"adapter {folder.name!r} does not fit its base: modules are missing; check base")
-    return found.eval(), _tokenizer(Path(base)) if words and tokenizer is None else tokenizer
-
-
-def _first(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return found.eval(), Path(base)

@@ -12,7 +12,6 @@ from porism.sims.diagnose._eager import eager
 from porism.sims.diagnose._heads import Heads
 from porism.sims.diagnose._ranks import Ranks
 from porism.sims.diagnose._rho import Rho
-from porism.theory.token_capacity import _layers
 
 __all__ = ["OnePass"]
 
@@ -47,7 +46,9 @@ class OnePass:
             stack.enter_context(hooks.evaluation(model))
             if self.heads is not None or self.make_rho is not None:
                 stack.enter_context(eager(model))
-            for part in (self.capacity, self.heads, self.ranks):
+            if self.capacity is not None:
+                stack.enter_context(self.capacity)
+            for part in (self.heads, self.ranks):
                 if part is not None:
                     stack.enter_context(part.watching(model))
             for raw in batches:
@@ -71,33 +72,38 @@ class OnePass:
         self.seconds["pass"] = time.perf_counter() - began
 
     def _one(self, model: Any, seen: Seen) -> None:
-        parts = [part for part in (self.heads, self.ranks, self.rho) if part is not None]
-        for part in parts:
-            part.start(seen)
+        for part in (self.heads, self.ranks):
+            if part is not None:
+                part.begin(seen)
+        if self.rho is not None:
+            self.rho.start(seen.target)
         if self.capacity is not None:
-            self.capacity.watch.update(**seen.keywords)  # which runs the model: a batch counts whole or not
+            self.capacity.update(**seen.keywords)  # which runs the model: a batch counts whole or not
         else:
-            model(**_layers.read_batch(model, seen.keywords)[0])
-        for part in parts:
-            part.finish()
+            model(**seen.keywords)
+        if self.rho is not None:
+            self.rho.finish()
 
-    def judge(self, eps: float, ridge: float, seed: int | None, progress: bool) -> dict[str, Any]:
+    def judge(
+        self, eps: float, ridge: float, min_gain: float, position: Any, progress: bool
+    ) -> dict[str, Any]:
         """What each aspect found, None for those that were not looked at."""
-        steps = len(self.capacity.watch.layers) if self.capacity is not None else 0
+        steps = len(self.capacity.layers) if self.capacity is not None else 0
         steps += len(self.ranks.names) if self.ranks is not None else 0
-        steps += len(self.rho.names) if self.rho is not None else 0
-        found: dict[str, Any] = {}
+        steps += len(self.rho.tracks) if self.rho is not None else 0
+        where = position if isinstance(position, str) else "callable"
+        found: dict[str, Any] = dict.fromkeys(("capacity", "heads", "ranks", "alignment"))
         with _bar(progress, steps, "judge") as bar:
-            calls: dict[str, tuple[Any, tuple[Any, ...]]] = {
-                "capacity": (self.capacity, (eps, ridge, bar.update)),
-                "heads": (self.heads, (seed,)),
-                "ranks": (self.ranks, (bar.update,)),
-                "alignment": (self.rho, (bar.update,)),
+            calls: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+                "capacity": (self.capacity, lambda part: part.judge(eps, ridge, bar.update)),
+                "heads": (self.heads, lambda part: part.result()),
+                "ranks": (self.ranks, lambda part: part.judge(bar.update)),
+                "alignment": (self.rho, lambda part: part.judge(min_gain, where, bar.update)),
             }
-            for name, (part, arguments) in calls.items():
-                began = time.perf_counter()
-                found[name] = None if part is None else part.result(*arguments)
+            for name, (part, call) in calls.items():
                 if part is not None:
+                    began = time.perf_counter()
+                    found[name] = call(part)
                     self.seconds[name] = time.perf_counter() - began
         return found
 

@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from porism._models import is_linear
 from porism.sims.diagnose.ranks import HiddenRanks
+from porism.theory.token_capacity import effective_rank
 
-__all__ = ["Ranks", "blocks_of"]
+__all__ = ["Ranks"]
 
 
 class Ranks:
     """Sums of outer products of the states around a common shift, so that centring loses no digits."""
 
-    def __init__(self, model: Any, names: list[str], max_bytes: int) -> None:
-        self.blocks = names
-        self.names = ["input", *names] if names else []
+    def __init__(self, model: Any, max_bytes: int) -> None:
+        self.blocks = _blocks(model)
+        self.names = ["input", *self.blocks] if self.blocks else []
         self.room = int((max_bytes / (8 * max(len(self.names), 1))) ** 0.5)
         self.sums: list[Any] = [None] * len(self.names)
         self.counts = [0] * len(self.names)  # a block may run several times in a pass
@@ -34,18 +36,13 @@ class Ranks:
                 stack.callback(modules[name].register_forward_hook(self._leave(i + 1)).remove)
             yield
 
-    def start(self, seen: Any) -> None:
+    def begin(self, seen: Any) -> None:
         """A batch is about to run."""
         self.mask = seen.mask
         self.n += int(seen.mask.sum())
 
-    def finish(self) -> None:
-        """A batch has run."""
-
-    def result(self, tick: Callable[[], object]) -> HiddenRanks | None:
+    def judge(self, tick: Callable[[], object]) -> HiddenRanks | None:
         """Ranks of all layers, or None where there are no blocks."""
-        from porism.theory.token_capacity.rank import effective_rank
-
         rows = []
         for i, name in enumerate(self.names):
             if self.sums[i] is None:
@@ -94,6 +91,11 @@ class Ranks:
         real = torch.from_numpy(self.mask).to(x.device)
         x = x.detach()[real]
         x = (x.cpu() if x.device.type == "mps" else x).double()
+        if not bool(torch.isfinite(x).all()):
+            where = f"the output of {self.names[i]}" if i else "what the first block reads"
+            raise ValueError(
+                f"hidden states must be finite, got NaN or infinity in {where}; look for overflow"
+            )
         if self.sums[i] is None:
             project = None
             if x.shape[1] > self.room:
@@ -111,16 +113,15 @@ class Ranks:
         second.addmm_(x.T, x)
 
 
-def blocks_of(model: Any, inside: list[str]) -> list[str]:
+def _blocks(model: Any) -> list[str]:
     """Names of the blocks: the list of modules that holds the most of the linear maps, each in an own one."""
+    modules = dict(model.named_modules())
     counts: dict[str, dict[str, None]] = {}
-    for name in inside:
-        parts = name.split(".")
+    for parts in (name.split(".") for name, module in modules.items() if is_linear(module)):
         for k in range(1, len(parts)):
             if parts[k].isdigit():
                 counts.setdefault(".".join(parts[:k]), {})[".".join(parts[: k + 1])] = None
     if not counts:
         return []
     best = max(counts, key=lambda name: len(counts[name]))
-    modules = dict(model.named_modules())
     return [f"{best}.{key}" for key, _ in modules[best].named_children()]

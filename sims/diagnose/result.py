@@ -56,7 +56,7 @@ class Diagnosis(Result):
     Examples
     --------
     >>> print(Diagnosis("BertModel", 2, 9, 1, None, False).summary())
-    BertModel, bidirectional: 2 sequences, 9 tokens in 1 batches
+    BertModel, bidirectional: 2 sequences, 9 tokens in 1 batch
     """
 
     model: str
@@ -99,14 +99,15 @@ class Diagnosis(Result):
             choice = self.capacity.choice
             longest = int(choice.bins[-1, 1])
             which = "last" if choice.align == "end" else "spread"
+            kept = f"{100 * (1 - self.capacity.eps):.4g}% of coverage"
             found["capacity"] = (
-                f"{choice.k} of {longest} positions ({which}) keep {1 - self.capacity.eps:.0%} of coverage; "
+                f"{choice.k} of {longest} positions ({which}) keep {kept}; "
                 f"{choice.layer} decides, the least demanding layer needs {int(self.capacity.k.min())}"
             )
         if self.heads is not None:
             counts = self.heads.counts(alpha=ALPHA)
             parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-            found["heads"] = f"{sum(counts.values())} heads on {self.n_scanned} sequences: {parts}"
+            found["heads"] = f"{sum(counts.values())} heads on {_count(self.n_scanned, 'sequence')}: {parts}"
         if self.ranks is not None:
             ranks = self.ranks.centred_rank
             found["ranks"] = (
@@ -118,7 +119,7 @@ class Diagnosis(Result):
             found["alignment"] = f"{len(self.alignment)} modules at rank {self.alignment.r}: {parts}"
         if self.adapters:
             parts = ", ".join(
-                f"{name} with {len(s.modules)} modules of rank {int(s.rank.min())} to {int(s.rank.max())}, "
+                f"{name} with {_count(len(s.modules), 'module')} of rank {_span(s.rank)}, "
                 f"mean effective rank {s.effective_rank.mean():.2f}"
                 for name, s in self.adapters.items()
             )
@@ -253,7 +254,14 @@ class Diagnosis(Result):
     def _title(self) -> str:
         kind = {True: ", causal", False: ", bidirectional", None: ""}[self.causal]
         classes = f", {len(self.classes)} classes" if self.classes else ""
-        return (
-            f"{self.model}{kind}: {self.n_samples} sequences, {self.n_tokens} tokens in {self.n_batches} "
-            f"batches{classes}"
-        )
+        counts = f"{_count(self.n_samples, 'sequence')}, {_count(self.n_tokens, 'token')}"
+        return f"{self.model}{kind}: {counts} in {_count(self.n_batches, 'batch')}{classes}"
+
+
+def _span(values: Any) -> str:
+    low, high = int(values.min()), int(values.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _count(n: int | None, name: str) -> str:
+    return f"{n} {name}" if n == 1 else f"{n} {name}{'es' if name == 'batch' else 's'}"

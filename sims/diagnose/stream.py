@@ -1,24 +1,26 @@
 """One pass of a model over data, from which every aspect of a diagnosis is taken."""
 
-import math
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from porism import _models
 from porism.checks import integer, one_of, require
 from porism.sims import hooks
-from porism.sims.alignment._positions import RULES
-from porism.sims.diagnose import _adapters, _data, _load
+from porism.sims._batches import POSITIONS
+from porism.sims.alignment.report import judge_features
+from porism.sims.diagnose import _data, _load
 from porism.sims.diagnose._batches import Labels, Seen, see
 from porism.sims.diagnose._capacity import Capacity
 from porism.sims.diagnose._heads import Heads
 from porism.sims.diagnose._pass import OnePass
-from porism.sims.diagnose._ranks import Ranks, blocks_of
-from porism.sims.diagnose._rho import Rho, _found
+from porism.sims.diagnose._ranks import Ranks
+from porism.sims.diagnose._rho import Rho
 from porism.sims.diagnose.result import Diagnosis
-from porism.theory.token_capacity import _layers, coverage, min_positions
+from porism.theory.lora_spectrum.adapters import adapter_spectra
+from porism.theory.token_capacity import coverage, min_positions
 
 __all__ = ["ASPECTS", "diagnose"]
 
@@ -66,7 +68,7 @@ def diagnose(
     model : torch.nn.Module or path
         A transformers model, a PeftModel or a tiny transformer; or the folder of a checkpoint or of a saved
         adapter. Names are never looked up on a hub.
-    batches : iterable of batches, list of str, or path
+    batches : iterable of batches, list or array of str, or path
         Mappings of what the model takes, tensors for its first argument, or pairs (inputs, labels); padding
         on either side is told by attention_mask or key_mask. Sentences or a file need a tokenizer for words:
         text with one sentence a line, csv with the columns text and label, npz with input_ids (N, T).
@@ -75,7 +77,7 @@ def diagnose(
         one a line, or the column of a csv. By default what the batches hold as "labels", (B,), or the csv's
         column label.
     tokenizer : callable, optional
-        Turns sentences into ids; that of the folder by default.
+        Turns sentences into ids, as those of transformers do; that of the folder by default.
     base : path, optional
         Folder of the base model, where `model` is the folder of an adapter that does not say it.
     aspects : "all" or iterable of {"capacity", "heads", "ranks", "alignment", "lora"}
@@ -101,7 +103,7 @@ def diagnose(
         number is known; None for all.
     max_rows : int, default 4096
         Rows of features kept for each module, >= 1, a uniform sample.
-    max_bytes : int, default 2e9
+    max_bytes : int, default 2_000_000_000
         Memory for the moments of the capacity, and again for those of the ranks; above it inputs are
         projected to fewer dimensions, and a note says so.
     batch_size, max_tokens : int, default 16 and 128
@@ -161,7 +163,7 @@ def diagnose(
     """
     torch = require("torch", "torch")
     wanted = _wanted(aspects)
-    _check(eps, ridge, min_gain, position, causal, null)
+    _check(eps, ridge, min_gain, position, causal)
     numbers = {"rank": rank, "n_null": n_null, "max_rows": max_rows, "max_bytes": max_bytes}
     for name, value in (numbers | {"batch_size": batch_size, "max_tokens": max_tokens}).items():
         integer(name, value, 2 if name == "max_tokens" else 1)
@@ -176,9 +178,11 @@ def diagnose(
         source = _data.batches_of(source, model, tokenizer, batch_size, max_tokens)
     elif hooks.is_mapping(source) or isinstance(source, torch.Tensor):
         source = [source]
-    _layers.refuse(model)
+    elif not isinstance(source, Iterable):
+        raise TypeError(f"batches must be an iterable, got {type(source).__name__}; pass a list of batches")
+    _models.refuse(model)
     if causal is None and ("capacity" in wanted or position == "auto"):
-        causal = _layers.is_causal(model)
+        causal = _models.is_causal(model)
     place = ("last" if causal else "cls") if position == "auto" else position
     judged = "alignment" in wanted
     given = Labels(labels) if judged and labels is not None else None
@@ -188,25 +192,29 @@ def diagnose(
         return see(model, raw, first, given, key, place, _mask_token(model, tokenizer))
 
     def rho() -> Rho:
-        return Rho(model, modules, rank, min_gain, place, max_rows, seed)
+        return Rho(model, modules, rank, max_rows, seed)
 
-    count = len(source) if hasattr(source, "__len__") else None
-    linear = [name for name, module in model.named_modules() if _layers.is_linear(module)]
-    known = layers != "all" or aspects != "all" or bool(_found(model))
+    try:
+        count = len(source)
+    except TypeError:  # a generator, or a loader of an iterable data set
+        count = None
+    named = not isinstance(layers, str) or layers != "all"
+    known = named or wanted != set(ASPECTS) or bool(_models.known_maps(model))
+    options: dict[str, Any] = {"null": null, "n_null": n_null, "strip_sinks": strip_sinks}
     one = OnePass(
         Capacity(model, layers, bool(causal), max_bytes) if "capacity" in wanted and known else None,
-        Heads(masks, null, n_null, strip_sinks, seed, most, count) if "heads" in wanted else None,
-        Ranks(model, blocks_of(model, linear), max_bytes) if "ranks" in wanted else None,
+        Heads(masks, most, count, random_state=seed, **options) if "heads" in wanted else None,
+        Ranks(model, max_bytes) if "ranks" in wanted else None,
         rho if judged else None,
     )
     one.run(model, source, count, read, progress)
     if given is not None:
         given.done(one.samples)
-    found = one.judge(eps, ridge, seed, progress)
+    found = one.judge(eps, ridge, min_gain, place, progress)
     report, more = found["alignment"] or (None, [])
-    spectra = _adapters.spectra(model) if "lora" in wanted else {}
+    spectra = adapter_spectra(model) if "lora" in wanted else {}
     notes = [] if known else ["no capacity: no query and no MLP of the model is known; pass layers"]
-    notes += [*_head_notes(one, found["heads"]), *_rank_notes(one, found["ranks"]), *more]
+    notes += [*_head_notes(one, found["heads"], causal), *_rank_notes(one, found["ranks"]), *more]
     if judged and one.rho is None:
         notes.append("no alignment: there are no labels of one class a sample")
     notes += [
@@ -217,7 +225,7 @@ def diagnose(
         one.samples,
         one.tokens,
         one.batches,
-        one.heads.done if one.heads is not None else None,
+        one.heads.n_sequences if one.heads is not None else None,
         None if causal is None else bool(causal),
         found["capacity"],
         found["heads"],
@@ -231,6 +239,8 @@ def diagnose(
 
 
 def _wanted(aspects: Any) -> set[str]:
+    if not isinstance(aspects, Iterable):
+        raise TypeError(f"aspects must be names, got {type(aspects).__name__}; pass 'all' or a list")
     names = [aspects] if isinstance(aspects, str) else list(aspects)
     found = {one_of("aspects", name, ("all", *ASPECTS)) for name in names}
     if not found:
@@ -238,19 +248,15 @@ def _wanted(aspects: Any) -> set[str]:
     return set(ASPECTS) if "all" in found else found
 
 
-def _check(eps: Any, ridge: Any, min_gain: Any, position: Any, causal: Any, null: Any) -> None:
+def _check(eps: Any, ridge: Any, min_gain: Any, position: Any, causal: Any) -> None:
     """Refuse before the pass what would be refused after it."""
     min_positions([1.0], eps)
     coverage(np.ones((1, 1, 1)), [0], ridge=ridge)
-    if isinstance(min_gain, bool) or not isinstance(min_gain, (int, float)) or not math.isfinite(min_gain):
-        raise ValueError(
-            f"min_gain must be a finite number, got {min_gain!r}; 0.02 is two points of accuracy"
-        )
+    judge_features({}, 1, np.random.default_rng(0), min_gain=min_gain)
     if not callable(position):
-        one_of("position", position, ("auto", *RULES))
+        one_of("position", position, ("auto", *POSITIONS))
     if causal is not None and not isinstance(causal, (bool, np.bool_)):
         raise TypeError(f"causal must be True, False or None, got {causal!r}; pass a bool")
-    one_of("null", null, ("rows", "columns", "entries"))
 
 
 def _mask_token(model: Any, tokenizer: Any) -> Any:
@@ -258,22 +264,27 @@ def _mask_token(model: Any, tokenizer: Any) -> Any:
     return getattr(tokenizer, "mask_token_id", None) if own is None else own
 
 
-def _head_notes(one: OnePass, records: Any) -> list[str]:
+def _head_notes(one: OnePass, records: Any, causal: bool | None) -> list[str]:
     heads = one.heads
     if heads is None:
         return []
     if records is None:
-        none = "attention returns no weights here, also with eager attention"
+        none = "attention gives no maps of shape (B, H, T, T) here, also with eager attention"
         other = "no module named ...Attention returns weights of shape (B, H, T, T)"
-        return [f"no patterns of heads: {none if heads.watch.saw_none else other}"]
+        short = "sequences are too short for the masks"
+        why = short if heads.n_sequences else none if heads.watch.saw_none else other
+        return [f"no patterns of heads: {why}"]
     notes = []
-    if heads.done < one.samples:
-        notes.append(f"heads were measured on {heads.done} of {one.samples} sequences")
-    if heads.scan.content_unstripped:
-        names = ", ".join(sorted(heads.scan.content_unstripped))
+    if causal is not None and bool(causal) != records.causal:
+        seen = "no head sees later tokens" if records.causal else "heads see later tokens"
+        notes.append(f"{seen}, but causal={bool(causal)} was read or passed: pass causal={records.causal}")
+    if heads.n_sequences < one.samples:
+        notes.append(f"heads were measured on {heads.n_sequences} of {one.samples} sequences")
+    if heads.content_unstripped:
+        names = ", ".join(sorted(heads.content_unstripped))
         notes.append(f"content masks ({names}) were tested with the sinks in place: pass strip_sinks=4 or so")
-    if heads.scan.n_null < 99:
-        notes.append(f"{heads.scan.n_null} shuffles allow no p-value below {1 / (heads.scan.n_null + 1):.2g}")
+    if records.n_null < 99:
+        notes.append(f"{records.n_null} shuffles allow no p-value below {1 / (records.n_null + 1):.2g}")
     return notes
 
 

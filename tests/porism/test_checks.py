@@ -95,6 +95,28 @@ def random_state():
     return np.random.get_state()[1].tolist()  # noqa: NPY002
 
 
+def test_zero_and_above():
+    assert checks.not_negative("noise", 0) == 0 == checks.not_negative("noise", np.array(0.0))
+    assert checks.not_negative("noise", np.float32(0.5)) == 0.5
+    for value in (-1e-300, np.inf, np.nan):
+        with pytest.raises(ValueError, match=r"noise must be finite and >= 0, got .*; pass zero"):
+            checks.not_negative("noise", value)
+    for value in ("1", True, [1.0], None):
+        with pytest.raises(TypeError, match="noise must be a real number"):
+            checks.not_negative("noise", value)
+
+
+def test_an_int_beyond_floats_is_refused():
+    for check in (checks.positive, checks.not_negative, checks.probability):
+        with pytest.raises(ValueError, match="tau must be within the range of floats"):
+            check("tau", 10**400)
+
+
+def test_a_number_has_no_index():
+    with pytest.raises(ValueError, match=r"noise must be finite, got nan; drop"):
+        checks.finite_array("noise", np.nan)
+
+
 def test_generator_leaves_global_state_alone():
     before = random_state()
     rng = checks.generator(3)
@@ -106,6 +128,8 @@ def test_generator_leaves_global_state_alone():
         checks.generator("seed")
     with pytest.raises(ValueError, match="rng must be >= 0"):
         checks.generator(-1)
+    with pytest.raises(TypeError, match="random_state must be an int"):
+        checks.generator("seed", "random_state")
 
 
 @pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt])

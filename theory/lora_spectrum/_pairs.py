@@ -13,6 +13,11 @@ Pair = tuple[str, Any, Any, Any]
 
 def live_pairs(model: Any, adapter: str) -> Iterator[Pair]:
     """Yield name, B (..., m, r), A (..., r, n) and scaling of each pair, in the order of the modules."""
+    return (pair for pair, _ in live_factors(model, adapter))
+
+
+def live_factors(model: Any, adapter: str) -> Iterator[tuple[Pair, str]]:
+    """Yield each pair and its kind: linear, conv, embedding or expert."""
     for name, module in model.named_modules():
         name = name.replace("_orig_mod.", "").removeprefix(PREFIX)
         for kind in ("lora_embedding_", "lora_"):
@@ -24,8 +29,8 @@ def live_pairs(model: Any, adapter: str) -> Iterator[Pair]:
                 raise KeyError(f"{name} has {kind}{have} but no {kind}{lack} for the adapter {adapter!r}")
             scaling = getattr(module, "scaling", 1.0)
             scaling = scaling[adapter] if isinstance(scaling, dict) else scaling
-            B, A, _ = matrices(name, B.detach(), A.detach(), getattr(module, "num_experts", 1))
-            yield name, B, A, float(scaling)
+            B, A, shape_kind = matrices(name, B.detach(), A.detach(), getattr(module, "num_experts", 1))
+            yield (name, B, A, float(scaling)), "embedding" if "embedding" in kind else shape_kind
 
 
 def adapters(model: Any) -> list[str]:

@@ -13,12 +13,14 @@ from porism.checks import require
 from porism.results import Result
 from porism.theory.lora_spectrum import _adapter_files, _safetensors
 from porism.theory.lora_spectrum._layout import DORA, matrices, statistics
+from porism.theory.lora_spectrum._pairs import adapters, is_dora, live_factors
 from porism.theory.lora_spectrum._values import numpy_values
+from porism.theory.lora_spectrum.recorder import LoraSpectrumRecorder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AdapterSpectrum", "read_adapter_spectrum"]
+__all__ = ["AdapterSpectrum", "adapter_spectra", "read_adapter_config", "read_adapter_spectrum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +223,78 @@ def read_adapter_spectrum(path: str | os.PathLike[str]) -> AdapterSpectrum:
         for name, row in zip(names, values.reshape(-1, rank), strict=True):
             spectra[name] = row
             table.append((rank, scale, B.shape[-2], A.shape[-1], kind or shape_kind))
+    return _collected(spectra, table, tuple(rest), dora)
+
+
+def read_adapter_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a saved peft adapter says of itself.
+
+    Parameters
+    ----------
+    path : path
+        Folder of the adapter, as for :func:`read_adapter_spectrum`.
+
+    Returns
+    -------
+    dict
+        Entries of adapter_config.json, those that decide about a scaling checked.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or one of the two files is missing, or the weights are a pickle.
+    ValueError
+        If the file is damaged, or the adapter is no LoRA or a variant whose update is not BA.
+
+    Examples
+    --------
+    >>> read_adapter_config("runs/adapter")["lora_alpha"]  # doctest: +SKIP
+    16
+    """
+    return _adapter_files.read_config(_adapter_files.locate(Path(path))[0])
+
+
+def adapter_spectra(model: Any) -> dict[str, AdapterSpectrum]:
+    """Singular values of the updates of every adapter that a live model carries.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A PeftModel, or any model whose modules hold `lora_A` and `lora_B` by name of the adapter.
+
+    Returns
+    -------
+    dict of str to AdapterSpectrum
+        By name of the adapter; empty without one. A factor that is not finite gives NaN.
+
+    Raises
+    ------
+    KeyError
+        If a module lacks one of its factors.
+
+    Examples
+    --------
+    >>> adapter_spectra(model)["default"].stable_rank  # doctest: +SKIP
+    """
+    return {name: _live(model, name) for name in adapters(model)}
+
+
+def _live(model: Any, adapter: str) -> AdapterSpectrum:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of DoRA, which the result says itself
+        recorder = LoraSpectrumRecorder(model, adapter=adapter)
+    recorder.step(0)
+    spectra = {name: rows[0] for name, rows in recorder.history().spectra.items()}
+    table: list[tuple[Any, ...]] = []
+    for (_, B, A, scaling), kind in live_factors(model, adapter):
+        experts = 1 if A.ndim == 2 else int(A.shape[0])
+        table += [(A.shape[-2], scaling, B.shape[-2], A.shape[-1], kind)] * experts
+    return _collected(spectra, table, (), is_dora(model, adapter))
+
+
+def _collected(
+    spectra: dict[str, NDArray[np.float64]], table: list[tuple[Any, ...]], unread: tuple[str, ...], dora: bool
+) -> AdapterSpectrum:
     ranks, scales, m, n, kinds = zip(*table, strict=True)
     return AdapterSpectrum(
         spectra,
@@ -228,7 +302,7 @@ def read_adapter_spectrum(path: str | os.PathLike[str]) -> AdapterSpectrum:
         np.array(scales, dtype=np.float64),
         np.array([m, n], dtype=np.int64).T,
         np.array(kinds),
-        tuple(rest),
+        unread,
         dora,
     )
 

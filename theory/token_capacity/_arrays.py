@@ -1,6 +1,5 @@
 """What numbers come in: numpy or torch, half precision, positions."""
 
-import numbers
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,12 +20,7 @@ def library_of(value: Any) -> Any:
 def native(name: str, value: Any, ndim: int | None = None) -> Any:
     """Finite floats as they are, half precision as float32; a tensor stays a tensor."""
     tensor = is_tensor(value)
-    try:
-        x: Any = value if tensor else np.asarray(value)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be a rectangular array, got rows of unequal length; pad or split them"
-        ) from None
+    x: Any = value if tensor else _array(name, value)
     if not (x.is_floating_point() if tensor else x.dtype.kind == "f"):
         raise TypeError(f"{name} must hold floats, got dtype {x.dtype}; convert it to float first")
     if x.dtype.itemsize < 4:
@@ -36,6 +30,15 @@ def native(name: str, value: Any, ndim: int | None = None) -> Any:
     if not _finite(x):
         raise ValueError(f"{name} must be finite, got NaN or infinity; drop or replace these values")
     return x
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a rectangular array, got rows of unequal length; pad or split them"
+        ) from None
 
 
 def _finite(x: Any) -> bool:
@@ -65,7 +68,7 @@ def integers(name: str, value: Any, ndim: int) -> NDArray[np.int64]:
     """Whole numbers as int64; bools and floats are refused."""
     if is_tensor(value):
         value = value.detach().cpu().numpy()
-    x = np.asarray(value)
+    x = _array(name, value)
     if x.size and x.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold ints, got dtype {x.dtype}; convert it to integers first")
     if x.ndim != ndim:
@@ -75,7 +78,7 @@ def integers(name: str, value: Any, ndim: int) -> NDArray[np.int64]:
 
 def chosen(name: str, positions: Any, total: int) -> NDArray[np.int64]:
     """Distinct positions in [0, total)."""
-    if isinstance(positions, (bool, numbers.Number)):
+    if not hasattr(positions, "__len__") or getattr(positions, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a sequence of ints, got {positions!r}; pass a list such as [0, 1]")
     if not is_tensor(positions) and any(isinstance(p, (bool, np.bool_)) for p in positions):
         raise TypeError(f"{name} must hold ints, got bools; pass numpy.flatnonzero of the mask")

@@ -1,14 +1,13 @@
 """Aligned positions and the bins that hold them."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.token_capacity._arrays import is_tensor
+from porism._models import Mask, real_tokens
+
+__all__ = ["ALIGNMENTS", "Index", "Mask", "aligned", "bin_of", "layout", "real_tokens", "starts"]
 
 ALIGNMENTS = ("end", "start", "absolute")
-Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]
 
 
@@ -43,21 +42,3 @@ def layout(length: int, max_bins: int) -> Index:
 def bin_of(place: Index, edges: Index) -> Index:
     """Bin of each position."""
     return np.searchsorted(edges, place, side="right") - 1
-
-
-def real_tokens(mask: Any, shape: tuple[int, ...]) -> Mask:
-    """Checked mask of real tokens, shape (N, T)."""
-    if mask is None:
-        return np.ones(shape, dtype=bool)
-    found = np.asarray(mask.detach().cpu() if is_tensor(mask) else mask)
-    if found.ndim > 2:
-        raise NotImplementedError(
-            f"attention_mask of {found.ndim} axes is not supported; pass the padding mask of shape {shape}"
-        )
-    if found.shape != tuple(shape):
-        raise ValueError(f"attention_mask must have shape {shape}, got {found.shape}; pass one entry a token")
-    real = found != 0
-    empty = np.flatnonzero(~real.any(1))
-    if empty.size:
-        raise ValueError(f"row {int(empty[0])} is all padding; drop it or mark its real tokens")
-    return real

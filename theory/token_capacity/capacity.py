@@ -67,7 +67,7 @@ class InterchangeBound(Result):
     input_alignment, gradient_alignment : float
         Uncentred alignments in [0, 1], nan beside a zero matrix.
     error : float
-        ``|K_s - c K_t|_F``.
+        ``|K_s - c K_t|_F``; inf where it exceeds the range of float64, as may the numbers above.
     bound : float
         Bound on `error`.
 
@@ -138,8 +138,8 @@ def capacity_bound(inputs: Any, grads: Any) -> CapacityBound:
     Notes
     -----
     Entropy of a state is at most the sum of the entropies of its two parts. Without the weights the
-    inequality is false, and so it is for the participation ratio. Weights are computed as logarithms, rows of
-    weight 0 are left out. The bound has no width in it, yet for independent hidden states the ranks
+    inequality is false, and so it is for the participation ratio. Weights are computed from logarithms, rows
+    of weight 0 are left out. The bound has no width in it, yet for independent hidden states the ranks
     themselves grow with the width up to N: it is a measured property of model and data. Pass states as they
     are; a sketch has a lower rank, which would break the bound. Cost O(N^3).
 
@@ -153,7 +153,7 @@ def capacity_bound(inputs: Any, grads: Any) -> CapacityBound:
     >>> round(found.effective_rank, 6), round(found.bound, 6)
     (1.896012, 2.305929)
     """
-    X, G = _pair("inputs", inputs, "grads", grads)
+    X, G = _same_rows(inputs=inputs, grads=grads)
     (X, log_x), (G, log_g) = _directions(X), _directions(G)
     logs = 2 * (log_x + log_g)
     if not np.isfinite(logs).any():
@@ -163,12 +163,10 @@ def capacity_bound(inputs: Any, grads: Any) -> CapacityBound:
     root = np.sqrt(weights[kept] / weights.sum())[:, None]
     X, G = X[kept], G[kept]
     kernel = (X @ X.T) * (G @ G.T) * (root * root.T)
-    whole = float(spectral_rank(np.linalg.eigvalsh(kernel).clip(min=0), spectrum=True))
-    parts = [np.linalg.svd(root * Z, compute_uv=False) ** 2 for Z in (X, G)]
-    entropies = [float(np.log(spectral_rank(part, spectrum=True))) for part in parts]
-    return CapacityBound(
-        whole, float(np.exp(entropies[0])), float(np.exp(entropies[1])), float(np.exp(sum(entropies)))
-    )
+    spectra = [np.linalg.svd(root * Z, compute_uv=False) ** 2 for Z in (X, G)]
+    spectra.append(np.linalg.eigvalsh(kernel).clip(min=0))
+    input_rank, gradient_rank, whole = (float(spectral_rank(part, spectrum=True)) for part in spectra)
+    return CapacityBound(whole, input_rank, gradient_rank, input_rank * gradient_rank)
 
 
 def interchange_bound(inputs_s: Any, inputs_t: Any, grads_s: Any, grads_t: Any) -> InterchangeBound:
@@ -219,26 +217,17 @@ def interchange_bound(inputs_s: Any, inputs_t: Any, grads_s: Any, grads_t: Any) 
     >>> round(found.input_alignment, 9), round(found.error, 6), round(found.bound, 6)
     (0.5, 0.866025, 0.866025)
     """
-    names = ("inputs_s", "inputs_t", "grads_s", "grads_t")
-    arrays = [
-        float64(name, value, 2)
-        for name, value in zip(names, (inputs_s, inputs_t, grads_s, grads_t), strict=True)
-    ]
-    for name, X in zip(names, arrays, strict=True):
-        not_empty(name, X.shape, "N, d")
-        if len(X) != len(arrays[0]):
-            raise ValueError(
-                f"{name} must have {len(arrays[0])} rows as inputs_s, got {len(X)}; pass the same examples"
-            )
+    arrays = _same_rows(inputs_s=inputs_s, inputs_t=inputs_t, grads_s=grads_s, grads_t=grads_t)
     tops = [float(abs(X).max()) or 1.0 for X in arrays]  # squares of squares would overflow
     A_s, A_t, B_s, B_t = ((X / top) @ (X / top).T for X, top in zip(arrays, tops, strict=True))
     alpha, rho_a, rest_a = _project(A_s, A_t, "inputs")
     beta, rho_b, rest_b = _project(B_s, B_t, "gradients")
     error = float(np.linalg.norm(A_s * B_s - alpha * beta * A_t * B_t))
     bound = float(abs(B_s).max() * rest_a + alpha * abs(A_t).max() * rest_b)
-    unit = (tops[0] * tops[2]) ** 2
-    alpha, beta = alpha * (tops[0] / tops[1]) ** 2, beta * (tops[2] / tops[3]) ** 2
-    return InterchangeBound(alpha, beta, alpha * beta, rho_a, rho_b, error * unit, bound * unit)
+    for _ in range(2):  # factor by factor: no power of a float, which would raise where it overflows
+        error, bound = error * tops[0] * tops[2], bound * tops[0] * tops[2]
+        alpha, beta = alpha * (tops[0] / tops[1]), beta * (tops[2] / tops[3])
+    return InterchangeBound(alpha, beta, alpha * beta, rho_a, rho_b, error, bound)
 
 
 def logdet_capacity(kernels: Any, positions: Any, *, ridge: float) -> float:
@@ -352,16 +341,16 @@ def greedy_positions(kernels: Any, k: int, *, ridge: float) -> GreedyPositions:
     return GreedyPositions(np.array(order, dtype=np.int64), np.array(curve), evaluations)
 
 
-def _pair(name_x: str, x: Any, name_g: str, g: Any) -> tuple[Matrix, Matrix]:
-    X, G = float64(name_x, x, 2), float64(name_g, g, 2)
-    not_empty(name_x, X.shape, "N, d")
-    not_empty(name_g, G.shape, "N, d")
-    if len(X) != len(G):
-        raise ValueError(
-            f"{name_x} and {name_g} must have the same number of rows, got {len(X)} and {len(G)}; "
-            "pass one row an example"
-        )
-    return X, G
+def _same_rows(**given: Any) -> list[Matrix]:
+    arrays = {name: float64(name, value, 2) for name, value in given.items()}
+    first, rows = next((name, len(X)) for name, X in arrays.items())
+    for name, X in arrays.items():
+        not_empty(name, X.shape, "N, d")
+        if len(X) != rows:
+            raise ValueError(
+                f"{name} must have {rows} rows as {first} has, got {len(X)}; pass the same examples"
+            )
+    return list(arrays.values())
 
 
 def _directions(X: Matrix) -> tuple[Matrix, Matrix]:
@@ -378,7 +367,7 @@ def _project(A: Matrix, B: Matrix, what: str) -> tuple[float, float, float]:
     """Best multiple of B for A, their alignment, and the norm of what is left."""
     inner, size_a, size_b = float((A * B).sum()), float(np.linalg.norm(A)), float(np.linalg.norm(B))
     if size_a and size_b:
-        rho = inner / (size_a * size_b)
+        rho = min(inner / (size_a * size_b), 1.0)  # rounding may pass 1
     else:
         rho = float("nan")
         warnings.warn(
@@ -406,5 +395,5 @@ def _logdet(kernel: Matrix, ridge: float) -> float:
     except np.linalg.LinAlgError:
         raise ValueError(
             f"kernels must be positive semidefinite, got a sum with an eigenvalue below -ridge={-ridge:g}; "
-            "pass blocks of position_ntk"
+            "pass blocks of position_ntk, and a ridge above their rounding"
         ) from None

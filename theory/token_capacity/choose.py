@@ -1,18 +1,18 @@
 """How many positions to train on, from forward passes alone."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._models import is_causal, keywords, refuse
 from porism.results import Result
-from porism.theory.token_capacity import _layers
 from porism.theory.token_capacity.coverage import coverage, min_positions
 from porism.theory.token_capacity.moments import HiddenStateMoments, PositionMoments
 
-__all__ = ["PositionChoice", "choose_positions"]
+__all__ = ["PositionChoice", "choose_from_moments", "choose_positions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,28 +123,70 @@ def choose_positions(
     """
     min_positions([1.0], eps)
     coverage(np.ones((1, 1, 1)), [0], ridge=ridge)
-    _layers.refuse(model)
+    refuse(model)
     if causal is None:
-        causal = _layers.is_causal(model)
+        causal = is_causal(model)
     elif not isinstance(causal, (bool, np.bool_)):
         raise TypeError(f"causal must be True, False or None, got {causal!r}; pass a bool")
     with HiddenStateMoments(model, layers, align="end" if causal else "start") as watch:
         for batch in batches:
-            watch.update(**_layers.keywords(model, batch))
+            watch.update(**keywords(model, batch))
     if not watch.batches:
         raise ValueError("batches must hold at least one batch, got none; a used-up iterator is empty")
-    moments = watch.result()
-    total = len(moments.bins)
-    order = np.arange(total) if causal else _spread(total)
-    curves = [coverage(second, order, ridge=ridge) for second in moments.second]
-    needed = [min_positions(curve, eps) for curve in curves]
+    return choose_from_moments(watch, eps=eps, ridge=ridge)[0]
+
+
+def choose_from_moments(
+    watch: HiddenStateMoments,
+    *,
+    eps: float = 0.1,
+    ridge: float = 1e-2,
+    tick: Callable[[], object] | None = None,
+) -> tuple[PositionChoice, NDArray[np.int64], NDArray[np.float64]]:
+    """Choose how many positions carry a gradient, from moments collected before; the moments are used up.
+
+    Parameters
+    ----------
+    watch : HiddenStateMoments
+        With moments; aligned at the "end" for causal models, whose sets are suffixes, else at the "start".
+    eps, ridge : float
+        As in :func:`choose_positions`.
+    tick : callable, optional
+        Called after each layer.
+
+    Returns
+    -------
+    (PositionChoice, int64 array (L,), float64 array (L, P))
+        The choice, the positions that each layer needs by itself, and its coverage.
+
+    Raises
+    ------
+    ValueError
+        If there are no moments, or eps or the ridge is out of range.
+
+    Notes
+    -----
+    One layer's moments at a time beside those that wait: O(P m^2) bytes more, and O(P m^3) a layer.
+
+    Examples
+    --------
+    >>> choice, k, curves = choose_from_moments(watch)  # doctest: +SKIP
+    """
+    curves = []
+    for part in watch.drain():
+        bins, causal = part.bins, part.align == "end"
+        order = np.arange(len(bins)) if causal else _spread(len(bins))
+        curves.append(coverage(part.second[0], order, ridge=ridge))
+        if tick is not None:
+            tick()
+    needed = np.array([min_positions(curve, eps) for curve in curves])
     decides = int(np.argmax(needed))
-    sizes = np.diff(moments.bins, axis=1)[order, 0]
-    k = int(sizes[: needed[decides]].sum())
-    notes = _warnings(moments, k, needed, decides, bool(causal), float(ridge))
-    return PositionChoice(
-        k, order, curves[decides], moments.layers[decides], notes, moments.bins, moments.align
+    k = np.diff(bins, axis=1)[order, 0].cumsum()[needed - 1]
+    notes = _warnings(part, int(k[decides]), watch.layers[decides], needed[decides] == len(bins), ridge)
+    choice = PositionChoice(
+        int(k[decides]), order, curves[decides], watch.layers[decides], notes, bins, part.align
     )
+    return choice, k, np.stack(curves)
 
 
 def _spread(total: int) -> NDArray[np.int64]:
@@ -159,21 +201,17 @@ def _spread(total: int) -> NDArray[np.int64]:
     return np.array(order, dtype=np.int64)
 
 
-def _warnings(
-    moments: PositionMoments, k: int, needed: list[int], decides: int, causal: bool, ridge: float
-) -> tuple[str, ...]:
+def _warnings(moments: PositionMoments, k: int, layer: str, needs_all: bool, ridge: float) -> tuple[str, ...]:
     total, width = len(moments.bins), moments.second.shape[-1]
     notes = ["coverage looks at inputs alone: k is necessary, it promises no accuracy"]
-    if causal:
+    if moments.align == "end":
         notes.append("key and value projections lose the gradient of the prefix")
     else:
         notes.append(
             "outside causal suffixes the selected gradient is a truncation; keep every readout position"
         )
-    if needed[decides] == total:
-        notes.append(
-            f"layer {moments.layers[decides]} needs all {k} positions: a subset saves nothing at this eps"
-        )
+    if needs_all:
+        notes.append(f"layer {layer} needs all {k} positions: a subset saves nothing at this eps")
     if int(moments.count.sum()) < width:
         notes.append(f"only {int(moments.count.sum())} tokens for {width} dimensions: pass more batches")
     if moments.count.min() < moments.count.max() // 2:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import finite_array
-from porism.theory.token_capacity._arrays import chosen, float64, is_tensor, not_empty
+from porism.theory.token_capacity._arrays import chosen, float64, is_tensor, library_of, not_empty
 
 __all__ = ["coverage", "min_positions"]
 
@@ -77,8 +77,8 @@ def coverage(moments: Any, order: Any, *, ridge: float = 1e-2) -> Any:
         )
     lam = _ridge(ridge) / C.shape[1]
     largest = float(abs(C).max())
-    curve = np.ones(len(C)) if not largest else _curve(C / largest, path, lam)
-    return moments.new_tensor(curve, dtype=_double()) if is_tensor(moments) else curve
+    curve = _curve(C / largest, path, lam) if largest else np.ones(len(C))
+    return moments.new_tensor(curve, dtype=library_of(moments).float64) if is_tensor(moments) else curve
 
 
 def min_positions(coverage: Any, eps: float) -> int:
@@ -167,9 +167,3 @@ def _curve(C: NDArray[np.float64], path: NDArray[np.int64], share: float) -> NDA
 
 def _negative(t: int) -> str:
     return f"moments must be positive semidefinite, got another matrix at position {t}; pass X.T @ X"
-
-
-def _double() -> Any:
-    import torch
-
-    return torch.float64

@@ -1,16 +1,17 @@
 """Second moments of hidden states by position, from forward passes that are never kept."""
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._models import linear_maps, read_tokens
 from porism._modes import evaluation
 from porism.checks import integer, one_of, require
 from porism.results import Result
-from porism.theory.token_capacity import _layers
 from porism.theory.token_capacity._bins import ALIGNMENTS, Index, aligned, bin_of, layout
 from porism.theory.token_capacity._pass import Pass
 from porism.theory.token_capacity.rank import effective_rank
@@ -168,15 +169,18 @@ class HiddenStateMoments:
         if not isinstance(cross, bool):
             raise TypeError(f"cross must be True or False, got {cross!r}; pass a bool")
         self.model, self.cross = model, cross
-        self._modules = _layers.watched(model, layers)
+        self._modules = linear_maps(model, layers)
         self.layers = tuple(self._modules)
         self._handles: list[Any] = []
         self._pass: Pass | None = None
+        self._projections: dict[int, Any] = {}
+        self._clear()
+
+    def _clear(self) -> None:
         self._longest, self._batches = 0, 0
         self._count = np.zeros(0, dtype=np.int64)
         self._second: list[Any] = [None] * len(self.layers)
         self._cross: list[Any] = [None] * len(self.layers)
-        self._projections: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if self._handles:
@@ -215,7 +219,7 @@ class HiddenStateMoments:
         """
         if not self._handles:
             raise RuntimeError("update must be called inside 'with HiddenStateMoments(...) as watch:'")
-        inputs, mask = _layers.read_batch(self.model, batch)
+        inputs, mask = read_tokens(self.model, batch)
         place = aligned(mask, self.align)
         own = mask.shape[1] if self.align == "absolute" else int(place.max()) + 1
         longest = max(self._longest, own)
@@ -249,20 +253,46 @@ class HiddenStateMoments:
         ValueError
             If no batch has been added.
         """
-        if not self._batches:
-            raise ValueError("there are no moments yet, got 0 batches; call update first")
-        edges = layout(self._longest, self.max_bins)
-        bins = np.stack([edges, np.append(edges[1:], self._longest)], axis=1)
+        self._check()
         second = np.stack([part.cpu().numpy() for part in self._second])
         cross = np.stack([part.cpu().numpy() for part in self._cross]) if self.cross else None
-        return PositionMoments(
-            self._count.copy(), second, cross, bins, self.sketch is not None, self.layers, self.align
-        )
+        return self._moments(second, cross, self.layers)
+
+    def drain(self) -> Iterator[PositionMoments]:
+        """Hand over what has been collected, one layer at a time; afterwards there are no moments.
+
+        Returns
+        -------
+        iterator of PositionMoments
+            Second moments of one layer each, in the order of `layers`.
+
+        Raises
+        ------
+        ValueError
+            If no batch has been added.
+        """
+        self._check()
+        try:
+            for i, name in enumerate(self.layers):
+                second, self._second[i] = self._second[i].cpu().numpy()[None], None
+                yield self._moments(second, None, (name,))
+        finally:
+            self._clear()
 
     @property
     def batches(self) -> int:
         """Number of batches added."""
         return self._batches
+
+    def _check(self) -> None:
+        if not self._batches:
+            raise ValueError("there are no moments yet, got 0 batches; call update first")
+
+    def _moments(self, second: Any, cross: Any, layers: tuple[str, ...]) -> PositionMoments:
+        edges = layout(self._longest, self.max_bins)
+        bins = np.stack([edges, np.append(edges[1:], self._longest)], axis=1)
+        sketched = self.sketch is not None
+        return PositionMoments(self._count.copy(), second, cross, bins, sketched, layers, self.align)
 
     def _see(self, i: int, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         seen = self._pass
@@ -272,6 +302,8 @@ class HiddenStateMoments:
 
         name = self.layers[i]
         x = args[0] if args else next(iter(kwargs.values()))
+        if x.ndim == 2 and len(x) == seen.mask.size:  # all tokens of the batch as rows
+            x = x.reshape(*seen.mask.shape, -1)
         if tuple(x.shape[:-1]) != seen.mask.shape:
             raise ValueError(
                 f"layer {name} must read (B, T, d) with (B, T) = {seen.mask.shape}, got {tuple(x.shape)}; "

@@ -69,12 +69,14 @@ def position_ntk(
     array([[ 5.,  7.],
            [ 7., 10.]])
     """
-    _same_device(inputs, grads)
-    X, G = native("inputs", inputs, 3), native("grads", grads, 3)
-    if is_tensor(X) != is_tensor(G):
-        raise TypeError(
-            f"inputs and grads must be of one kind, got {type(X).__name__} and {type(G).__name__}"
+    if is_tensor(inputs) != is_tensor(grads):
+        got = f"{type(inputs).__name__} and {type(grads).__name__}"
+        raise TypeError(f"inputs and grads must be of one kind, got {got}; convert one")
+    if is_tensor(inputs) and inputs.device != grads.device:
+        raise ValueError(
+            f"inputs and grads must be on one device, got {inputs.device} and {grads.device}; move one"
         )
+    X, G = native("inputs", inputs, 3), native("grads", grads, 3)
     if is_tensor(X):
         X, G = X.detach(), G.detach()
         kind = library_of(X).promote_types(X.dtype, G.dtype)
@@ -107,13 +109,6 @@ def position_ntk(
             out[rows, columns] = part
             out[columns, rows] = part.T
     return out
-
-
-def _same_device(inputs: Any, grads: Any) -> None:
-    if is_tensor(inputs) and is_tensor(grads) and inputs.device != grads.device:
-        raise ValueError(
-            f"inputs and grads must be on one device, got {inputs.device} and {grads.device}; move one"
-        )
 
 
 def _outer(X: Any, G: Any, Y: Any, H: Any) -> Any:

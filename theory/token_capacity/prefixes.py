@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from porism.checks import one_of
-from porism.theory.token_capacity._arrays import integers, is_tensor, not_empty
+from porism.theory.token_capacity._arrays import integers, is_tensor, library_of, not_empty
 from porism.theory.token_capacity._bins import ALIGNMENTS, Index, Mask, aligned, real_tokens
 
 __all__ = ["prefix_count"]
@@ -71,7 +71,9 @@ def prefix_count(
     length = ids.shape[1] if align == "absolute" else int(place.max()) + 1
     pairs = np.unique(np.stack([place[mask], classes[mask]]), axis=1)
     counts = np.bincount(pairs[0], minlength=length).astype(np.int64)
-    return input_ids.new_tensor(counts, dtype=_long()) if is_tensor(input_ids) else counts
+    if is_tensor(input_ids):
+        return input_ids.new_tensor(counts, dtype=library_of(input_ids).int64)
+    return counts
 
 
 def _classes(ids: Index, mask: Mask, extra: Index | None) -> Index:
@@ -89,9 +91,3 @@ def _classes(ids: Index, mask: Mask, extra: Index | None) -> Index:
         classes[rows, columns] = parent[rows] = number
         used = int(number.max()) + 1
     return classes
-
-
-def _long() -> Any:
-    import torch
-
-    return torch.int64

@@ -5,8 +5,8 @@ import pytest
 
 from porism.sims.alignment import alignment_report
 from porism.sims.diagnose import diagnose
-from porism.sims.pattern import attention, scan_attention
-from porism.theory.pattern._shuffles import judge
+from porism.sims.pattern import _scan, scan_attention
+from porism.theory.pattern.shuffles import null_p_value
 from porism.theory.token_capacity import HiddenStateMoments, choose_positions, coverage, min_positions
 
 pytestmark = pytest.mark.full
@@ -84,7 +84,7 @@ def test_pooled_heads(case, monkeypatch):
     model, batches, _ = case
     batch = plain(batches)[0]
     drawn = []
-    honest = attention._Scan._fixed
+    honest = _scan.Scan._fixed
 
     def watched(self, *arguments):
         drawn.append(honest(self, *arguments)[1])
@@ -92,7 +92,7 @@ def test_pooled_heads(case, monkeypatch):
 
     found = diagnose(model, batch, aspects="heads", n_null=19, random_state=4, scan_samples=None)
     with monkeypatch.context() as patch:
-        patch.setattr(attention._Scan, "_fixed", watched)
+        patch.setattr(_scan.Scan, "_fixed", watched)
         alone = scan_attention(model, batch, n_null=19, random_state=4)
     nulls = dict(zip(sorted_places(alone), drawn, strict=True))
     assert found.n_scanned == 8
@@ -103,7 +103,7 @@ def test_pooled_heads(case, monkeypatch):
         assert record.null_mean == pytest.approx(np.mean([r.null_mean for r in same]), abs=1e-13)
         order = ["sink1", "sink4", "local"].index(record.mask)
         pooled = np.mean([nulls[r.layer, r.sample, r.head][:, order] for r in same], axis=0)
-        p_value, effect = judge(np.mean([r.mass_outside for r in same]), pooled)
+        p_value, effect = null_p_value(np.mean([r.mass_outside for r in same]), pooled)
         assert record.p_value == p_value
         assert record.effect == pytest.approx(effect, abs=1e-12)
 

@@ -30,13 +30,24 @@ def test_csv(tmp_path):
     assert _data.read(file, tmp_path / "y.txt").labels.tolist() == [5, 6]
 
 
+def test_only_line_ends_end_a_line(tmp_path):
+    """Form feeds and the separators of Unicode stand inside sentences."""
+    text = "one\x0ctwo\r\nthree\u2028four\rfive\x85six\n"
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    assert _data.read(tmp_path / "a.txt").words == ["one\x0ctwo", "three\u2028four", "five\x85six"]
+    (tmp_path / "a.csv").write_bytes('text,label\r\na\u2028b,1\r\n"c\nd",2\r\n'.encode())
+    assert _data.read(tmp_path / "a.csv").words == ["a\u2028b", "c\nd"]
+
+
 def test_npz(tmp_path):
     ids = np.arange(6, dtype=np.int32).reshape(2, 3)
     np.savez(tmp_path / "a.npz", input_ids=ids, attention_mask=[[1, 1, 0], [1, 1, 1]], labels=[0, 1])
     data = _data.read(tmp_path / "a.npz")
     assert data.ids.dtype == np.int64
-    assert data.mask.tolist() == [[True, True, False], [True, True, True]]
+    assert data.mask.tolist() == [[1, 1, 0], [1, 1, 1]]
     assert data.labels.tolist() == [0, 1]
+    np.savez(tmp_path / "a.npz", input_ids=ids, labels=ids)  # one a token, as for language models
+    assert _data.read(tmp_path / "a.npz").labels is None
     np.savez(tmp_path / "b.npz", ids)
     assert (_data.read(tmp_path / "b.npz").ids == ids).all()
 
@@ -142,6 +153,7 @@ def test_folder_and_file(world, needs, tmp_path):
     assert again.heads == found.heads
     cut = diagnose(model, words, tokenizer=own, max_tokens=2, **QUICK)
     assert cut.n_tokens == 12
+    assert diagnose(model, np.array(words), tokenizer=own, max_tokens=2, **QUICK).heads == cut.heads
 
 
 @pytest.mark.full

@@ -78,6 +78,17 @@ def test_heads_are_spread_over_the_batches(world):
     assert diagnose(model, iter(batches), aspects="heads", n_null=9, scan_samples=5).n_scanned == 5
 
 
+def test_a_loader_without_a_length(world):
+    class Rows(world.torch.utils.data.IterableDataset):
+        def __iter__(self):
+            for batch in plain:
+                yield from [{k: v[i] for k, v in batch.items()} for i in range(8)]
+
+    model, plain = world.model(), world.batches(count=2, lengths=(9, 10))
+    loader = world.torch.utils.data.DataLoader(Rows(), batch_size=8)
+    assert diagnose(model, loader, **QUICK).heads == diagnose(model, iter(plain), **QUICK).heads
+
+
 def test_labels_from_three_places(world):
     model, batches = world.model(), world.batches()
     plain = [{k: v for k, v in b.items() if k != "labels"} for b in batches]
@@ -201,6 +212,16 @@ def test_refused_kinds(world, needs):
         diagnose(3, [])
     with pytest.raises(ValueError, match="at least one batch, got none"):
         diagnose(world.model(), [])
+    with pytest.raises(TypeError, match="batches must be an iterable, got NoneType"):
+        diagnose(world.model(), None)
+    with pytest.raises(TypeError, match="aspects must be names, got int"):
+        diagnose(world.model(), [], aspects=3)
+    with pytest.raises(ValueError, match=r"input_ids must be in 0..49, the model's vocabulary, got 77"):
+        diagnose(world.model(), torch.full((2, 5), 77))
+    sizes = SIZES | {"image_size": 16, "patch_size": 8}
+    vit = transformers.ViTModel(transformers.ViTConfig(**sizes))
+    with pytest.raises(NotImplementedError, match="images are not supported"):
+        diagnose(vit, {"pixel_values": torch.zeros(2, 3, 16, 16)}, aspects="heads")
     with pytest.raises(TypeError, match=r"labels must be ints or names, got dtype float64"):
         diagnose(world.model(), world.batches(), labels=[0.5] * 24)
     with pytest.raises(ValueError, match="tokenizer must be given"):
@@ -251,6 +272,39 @@ def test_other_families(world, state, name):
     assert len(found.ranks.layer) == 3
     assert found.causal == (name in ("GPTNeoXModel", "OPTModel", "Qwen2ForCausalLM"))
     assert {row.rule for row in found.alignment} >= {"attention"}
+
+
+def test_a_mask_that_the_modules_do_not_tell(world):
+    """CLIP's text model hands its attention a causal mask, while each module says is_causal=False."""
+    sizes = SIZES | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    model = world.transformers.CLIPTextModel(world.transformers.CLIPTextConfig(vocab_size=50, **sizes)).eval()
+    told = "no head sees later tokens, but causal=False was read or passed: pass causal=True"
+    found = diagnose(model, world.batches(), **QUICK)
+    assert told in found.notes
+    assert found.heads.causal
+    again = diagnose(model, world.batches(), causal=True, **QUICK)
+    assert not any("later tokens" in note for note in again.notes)
+    assert again.capacity.choice.align == "end"
+    wrong = diagnose(world.model("llama"), world.batches(), causal=False, aspects="heads", n_null=9)
+    assert told in wrong.notes
+
+
+def test_values_that_are_not_finite(world):
+    x = world.torch.ones(2, 6, 32)
+    x[1, 2, 3] = float("nan")
+    for aspect, message in (
+        ("capacity", "layer encoder.layer.0.* reads a value that is not finite in batch 0, row 1"),
+        ("heads", "the map of layer 0, head 0 has NaN or infinity"),
+        ("ranks", "hidden states must be finite, got NaN or infinity in what the first block reads"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            diagnose(world.model(), {"inputs_embeds": x}, aspects=aspect, n_null=9)
+
+
+def test_rows_of_one_token(world):
+    found = diagnose(world.model(), world.torch.ones(3, 1, dtype=world.torch.long), **QUICK)
+    assert found.aspects == ("capacity", "ranks")
+    assert "no patterns of heads: sequences are too short for the masks" in found.notes
 
 
 def test_unknown_layout(world):

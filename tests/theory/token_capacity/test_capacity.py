@@ -151,6 +151,13 @@ def test_interchange_scales_and_zeros():
     assert found.error == pytest.approx(plainly.error, rel=1e-9)
     assert found.bound == pytest.approx(plainly.bound, rel=1e-9)
     assert found.alpha == pytest.approx(1e240 * plainly.alpha, rel=1e-9)
+    assert interchange_bound(1e80 * arrays[0], arrays[1], 1e80 * arrays[2], arrays[3]).error == math.inf
+    same = interchange_bound(*(1e80 * arrays[i] for i in (0, 0, 2, 2)))  # no product of squares is finite
+    assert (same.error, same.alpha, same.beta) == (0, 1, 1)
+    assert same.input_alignment == pytest.approx(1, abs=1e-15)
+    for seed in range(20):  # rounding passes 1 in some of them
+        X = np.random.default_rng(seed).normal(size=(5, 3))
+        assert interchange_bound(X, 1.1 * X, X, X).input_alignment <= 1
     with pytest.warns(NumericalWarning, match="inputs is zero"):
         found = interchange_bound(arrays[0], 0 * arrays[1], arrays[2], arrays[3])
     assert math.isnan(found.input_alignment)
@@ -162,7 +169,7 @@ def test_interchange_scales_and_zeros():
 @pytest.mark.filterwarnings("ignore::porism.errors.NumericalWarning")
 def test_bad_pairs():
     X = np.ones((3, 2))
-    with pytest.raises(ValueError, match="same number of rows, got 3 and 2"):
+    with pytest.raises(ValueError, match="grads must have 3 rows as inputs has, got 2"):
         capacity_bound(X, X[:2])
     with pytest.raises(ValueError, match="no empty axis"):
         capacity_bound(X[:0], X[:0])

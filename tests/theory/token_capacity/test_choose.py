@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 
+from porism._models import is_causal, linear_maps
 from porism.theory.token_capacity import HiddenStateMoments, PositionChoice, choose_positions
 from porism.theory.token_capacity import choose as module
-from porism.theory.token_capacity._layers import is_causal, watched
 
 FIRST = {"bert": "intermediate.dense", "gpt2": "mlp.c_fc", "llama": "mlp.gate_proj", "tiny": "up"}
 QUERY = {"bert": "attention.self.query", "gpt2": "attn.c_attn", "llama": "self_attn.q_proj", "tiny": "q"}
@@ -123,7 +123,7 @@ def test_against_inputs_of_the_layers(torch, models, plain, name):
 @pytest.mark.full
 @pytest.mark.parametrize("name", FIRST)
 def test_layers_and_causality(torch, models, name):
-    found = list(watched(models(name), "all"))
+    found = list(linear_maps(models(name), "all"))
     assert len(found) == 4
     assert all(key.endswith((FIRST[name], QUERY[name])) for key in found)
     assert is_causal(models(name)) is (name != "bert")
@@ -312,21 +312,42 @@ def test_other_architectures(torch, name, options, causal, maps):
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     shape = options if "dim" in options else {**shape, "bos_token_id": 1, "eos_token_id": 2, **options}
     model = getattr(tf, f"{name}Model")(getattr(tf, f"{name}Config")(vocab_size=30, pad_token_id=0, **shape))
-    assert [key.rpartition(".")[2] for key in watched(model, "all")] == [*maps, *maps]
+    assert [key.rpartition(".")[2] for key in linear_maps(model, "all")] == [*maps, *maps]
     choice = choose_positions(model, [ids(torch)])
     assert choice.align == ("end" if causal else "start")
     assert 1 <= choice.k <= 9
 
 
 @pytest.mark.full
-def test_layers_that_flatten_need_naming(torch):
+def test_layers_that_read_tokens_as_rows(torch):
+    """OPT's MLP reads (B T, d): the same k as from its inputs put back in shape."""
     import transformers as tf
 
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 24}
     model = tf.OPTModel(
         tf.OPTConfig(vocab_size=30, word_embed_proj_dim=16, max_position_embeddings=32, **shape)
     )
-    with pytest.raises(ValueError, match=r"layers.0.fc1 must read .* got \(54, 16\); name other layers"):
-        choose_positions(model, [ids(torch)])
-    queries = [key for key in watched(model, "all") if key.endswith("q_proj")]
-    assert choose_positions(model, [ids(torch)], layers=queries).layer in queries
+    mask = torch.ones(6, 9, dtype=torch.long)
+    mask[2, :4] = 0
+    seen, name = [], "decoder.layers.1.fc1"
+    hook = model.get_submodule(name).register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    with HiddenStateMoments(model, [name]) as watch:
+        watch.update(**batch("opt", ids(torch), mask))
+    hook.remove()
+    assert seen[0].shape == (54, 16)
+    x = seen[0].reshape(6, 9, 16).double().numpy()
+    last = x[:, 8]
+    np.testing.assert_allclose(watch.result().second[0, 0], last.T @ last, rtol=1e-12)
+    first = x[[0, 1, 3, 4, 5], 0]  # row 2 has no ninth token from its end
+    np.testing.assert_allclose(watch.result().second[0, 8], first.T @ first, rtol=1e-12)
+    assert choose_positions(model, [batch("opt", ids(torch), mask)]).align == "end"
+
+
+@pytest.mark.full
+def test_images_are_refused(torch):
+    import transformers as tf
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
+    model = tf.ViTModel(tf.ViTConfig(image_size=16, patch_size=8, **sizes))
+    with pytest.raises(NotImplementedError, match="images are not supported"):
+        choose_positions(model, [{"pixel_values": torch.zeros(2, 3, 16, 16)}])

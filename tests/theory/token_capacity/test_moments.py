@@ -35,7 +35,7 @@ def reader(torch):
             if self.broken == "raise":
                 raise KeyError("broken")
             if self.broken == "flat":
-                return self.q(x.flatten(0, 1))
+                return self.q(x.flatten(1))
             self.q(x)
             x = -2 * self.drop(x)
             if self.broken == "nan":
@@ -221,7 +221,7 @@ def test_sketch(torch, reader):
         ("nan", ValueError, r"layer up reads a value .* batch 1, row 3, aligned position 0 \(end\)"),
         ("raise", KeyError, "broken"),
         ("skip", RuntimeError, "layer up did not run"),
-        ("flat", ValueError, r"layer q must read \(B, T, d\) with \(B, T\) = \(4, 7\), got \(28, 3\)"),
+        ("flat", ValueError, r"layer q must read \(B, T, d\) with \(B, T\) = \(4, 7\), got \(4, 21\)"),
     ],
 )
 def test_all_or_nothing(torch, reader, broken, error, message):
@@ -246,6 +246,24 @@ def test_all_or_nothing(torch, reader, broken, error, message):
     assert not model.drop.training
     assert not any(module._forward_pre_hooks for module in model.modules())
     assert (torch.random.get_rng_state() == state).all()
+
+
+def test_drain_hands_over_and_clears(torch, reader):
+    X, _ = data()
+    x = torch.tensor(X).float()
+    with HiddenStateMoments(reader()) as watch:
+        watch.update(x=x)
+        whole, parts = watch.result(), list(watch.drain())
+        assert [part.layers for part in parts] == [(name,) for name in whole.layers]
+        for i, part in enumerate(parts):
+            assert (part.second[0] == whole.second[i]).all()
+            assert (part.count == whole.count).all()
+            assert (part.bins == whole.bins).all()
+        assert watch.batches == 0
+        with pytest.raises(ValueError, match="there are no moments yet"):
+            next(watch.drain())
+        watch.update(x=x[:, :3])
+        assert watch.result().bins.tolist() == [[0, 1], [1, 2], [2, 3]]
 
 
 def test_no_gradient_and_other_calls(torch, reader):

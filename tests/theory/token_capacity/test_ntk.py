@@ -138,9 +138,11 @@ def test_bad_input():
     for wrong in (4, -1):
         with pytest.raises(ValueError, match=rf"in 0\.\.3, got {wrong}"):
             position_ntk(X, G, positions=[0, wrong])
-    for wrong in ([0.0], [True], True, 2, np.array([True, False, True, True])):
+    for wrong in ([0.0], [True], True, 2, np.array(2), {1}, iter([1]), np.array([True, False, True, True])):
         with pytest.raises(TypeError, match="positions must"):
             position_ntk(X, G, positions=wrong)
+    with pytest.raises(ValueError, match="positions must be a rectangular array"):
+        position_ntk(X, G, positions=[[0], [1, 2]])
     with pytest.raises(ValueError, match=r"agree in \(N, T\)"):
         position_ntk(X, G[:, :3])
     with pytest.raises(ValueError, match="no empty axis"):

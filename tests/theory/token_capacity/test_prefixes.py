@@ -69,6 +69,8 @@ def test_bad_input():
         prefix_count([[0.5]])
     with pytest.raises(TypeError, match="bool"):
         prefix_count([[True]])
+    with pytest.raises(ValueError, match="input_ids must be a rectangular array"):
+        prefix_count([[1, 2], [3]])
     with pytest.raises(ValueError, match="no empty axis"):
         prefix_count(np.zeros((0, 3), dtype=int))
     with pytest.raises(ValueError, match=r"attention_mask must have shape \(4, 4\), got \(4, 3\)"):
