@@ -4,52 +4,51 @@
 model; the coefficient itself is re-exported from `porism.theory.alignment`. The rest are simulators.
 """
 
-import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from porism._lazy import submodules
+from porism.sims.alignment.comparison import PivotComparison, compare_pivots
+from porism.sims.alignment.encoder import (
+    ENCODER_METHODS,
+    ENCODER_TASKS,
+    EncoderRun,
+    compare_encoder_starts,
+)
+from porism.sims.alignment.energy import ModuleEnergy, measure_energy
+from porism.sims.alignment.features import Features, collect_features
+from porism.sims.alignment.fewshot import (
+    FEWSHOT_OPTIMIZERS,
+    STARTS,
+    LinearPivot,
+    LoraPath,
+    lora_start,
+    random_head,
+    train_lora,
+)
+from porism.sims.alignment.init import InitReport, init_pivot_lora
+from porism.sims.alignment.pivot import PivotReport, pivot_
+from porism.sims.alignment.regime import RegimeSweep, sweep_regime
+from porism.sims.alignment.report import AlignmentReport, AlignmentRow, alignment_report
+from porism.sims.alignment.spiked import ClassTask, SpikedSample, sample_class_task, sample_spiked
+from porism.sims.alignment.tracking import PANELS, PREDICTORS, Tracking, track_gains
+from porism.sims.alignment.trajectories import (
+    Conservation,
+    PivotPaths,
+    measure_conservation,
+    pivot_paths,
+)
+from porism.theory.alignment import (
+    AlignmentResult,
+    Subspace,
+    alignment_coefficient,
+    predicted_accuracy_gain,
+    principal_angles,
+    principal_subspace,
+)
 
 if TYPE_CHECKING:
     from porism.sims.alignment.callback import PivotCallback
-    from porism.sims.alignment.comparison import PivotComparison, compare_pivots
-    from porism.sims.alignment.encoder import (
-        ENCODER_METHODS,
-        ENCODER_TASKS,
-        EncoderRun,
-        compare_encoder_starts,
-    )
-    from porism.sims.alignment.energy import ModuleEnergy, measure_energy
-    from porism.sims.alignment.features import Features, collect_features
-    from porism.sims.alignment.fewshot import (
-        FEWSHOT_OPTIMIZERS,
-        STARTS,
-        LinearPivot,
-        LoraPath,
-        lora_start,
-        random_head,
-        train_lora,
-    )
-    from porism.sims.alignment.init import InitReport, init_pivot_lora
-    from porism.sims.alignment.pivot import PivotReport, pivot_
-    from porism.sims.alignment.regime import RegimeSweep, sweep_regime
-    from porism.sims.alignment.report import AlignmentReport, AlignmentRow, alignment_report
-    from porism.sims.alignment.spiked import ClassTask, SpikedSample, sample_class_task, sample_spiked
-    from porism.sims.alignment.tracking import PANELS, PREDICTORS, Tracking, track_gains
-    from porism.sims.alignment.trajectories import (
-        Conservation,
-        PivotPaths,
-        measure_conservation,
-        pivot_paths,
-    )
-    from porism.theory.alignment import (
-        AlignmentResult,
-        Subspace,
-        alignment_coefficient,
-        predicted_accuracy_gain,
-        principal_angles,
-        principal_subspace,
-    )
 
 __all__ = [
     "ENCODER_METHODS",
@@ -100,55 +99,4 @@ __all__ = [
 if TYPE_CHECKING or importlib.util.find_spec("transformers"):  # it is a subclass of one of theirs
     __all__ += ["PivotCallback"]
 
-_THEORY = "porism.theory.alignment"
-_LATER = {
-    _THEORY: (
-        "AlignmentResult",
-        "Subspace",
-        "alignment_coefficient",
-        "predicted_accuracy_gain",
-        "principal_angles",
-        "principal_subspace",
-    ),
-    f"{__name__}.callback": ("PivotCallback",),
-    f"{__name__}.comparison": ("PivotComparison", "compare_pivots"),
-    f"{__name__}.encoder": (
-        "ENCODER_METHODS",
-        "ENCODER_TASKS",
-        "EncoderRun",
-        "compare_encoder_starts",
-    ),
-    f"{__name__}.energy": ("ModuleEnergy", "measure_energy"),
-    f"{__name__}.features": ("Features", "collect_features"),
-    f"{__name__}.fewshot": (
-        "FEWSHOT_OPTIMIZERS",
-        "STARTS",
-        "LinearPivot",
-        "LoraPath",
-        "lora_start",
-        "random_head",
-        "train_lora",
-    ),
-    f"{__name__}.init": ("InitReport", "init_pivot_lora"),
-    f"{__name__}.pivot": ("PivotReport", "pivot_"),
-    f"{__name__}.regime": ("RegimeSweep", "sweep_regime"),
-    f"{__name__}.report": ("AlignmentReport", "AlignmentRow", "alignment_report"),
-    f"{__name__}.spiked": ("ClassTask", "SpikedSample", "sample_class_task", "sample_spiked"),
-    f"{__name__}.tracking": ("PANELS", "PREDICTORS", "Tracking", "track_gains"),
-    f"{__name__}.trajectories": (
-        "Conservation",
-        "PivotPaths",
-        "measure_conservation",
-        "pivot_paths",
-    ),
-}
-_HOME = {name: module for module, names in _LATER.items() for name in names}
-_submodule = submodules(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        return _submodule(name)
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = submodules(__name__, {"callback": ["PivotCallback"]})

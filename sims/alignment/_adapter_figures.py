@@ -1,23 +1,13 @@
 """Modules, pivots and starts: where gradients live, what a rotation does, and what a start is worth."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from porism.sims.alignment._drawing import (
-    GUIDE,
-    LOOKS,
-    MOMENT_NAMES,
-    RULE_LOOKS,
-    START_LOOKS,
-    Rng,
-    bars,
-    canvas,
-    legend,
-    panels,
-    seed_of,
-)
+from porism.sims.alignment._arms import paired, standard_error
+from porism.sims.alignment._drawing import MOMENT_NAMES, START_LOOKS, bars, panels
 from porism.sims.alignment.figure_data import encoder_runs, energies, paths, pivot_gains
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, legend, seed_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +24,7 @@ FLOOR = 1e-17
 TASK_NAMES = {"topic": "topic, read at the first token", "token": "masked word, read at the mask"}
 
 OFFSETS = {"target": -0.22, "all": 0.0, "auto": 0.22}
+"""Places of the rules for features about the row of their module."""
 
 
 def modules(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
@@ -46,13 +37,13 @@ def modules(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             rows = np.arange(len(energy.modules))
             share = energy.share.mean(axis=1)
             place.barh(rows, share, 0.86, color="0.88", label="target token's share of the gradient")
-            for rule, (color, marker, name) in RULE_LOOKS.items():
+            for rule, offset in OFFSETS.items():
+                color, marker, name = START_LOOKS[rule]
                 mean = energy.captured[:, energy.rules.index(rule)].mean(axis=1)
-                look: dict[str, Any] = {"linestyle": "none", "markersize": 6, "label": f"captured by {name}"}
-                place.plot(mean, rows + OFFSETS[rule], marker, color=color, **look)
-            place.plot(
-                energy.random, rows, "|", color="black", markersize=13, label="captured at random, r/d"
-            )
+                label = f"captured by {name}"
+                place.plot(mean, rows + offset, marker, color=color, markersize=6, label=label)
+            label = "captured at random, r/d"
+            place.plot(energy.random, rows, "|", color="black", markersize=13, label=label)
             place.set_yticks(rows, [name.removeprefix("blocks.") for name in energy.modules])
             place.invert_yaxis()
             place.grid(visible=False, axis="y")
@@ -109,7 +100,7 @@ def _differences(ax: "Axes", found: "PivotComparison") -> None:
     ax.axhline(0, **GUIDE)
     for at, (arm, (color, marker, _)) in enumerate(zip(names, LOOKS, strict=False)):
         mean, error = found.difference(arm)
-        bars(ax, at, 100 * mean, 100 * np.asarray(error), color, marker)
+        bars(ax, at, 100 * mean, 100 * error, color, marker)
         ax.annotate(f"{100 * mean:+.2f}", (at, 100 * mean), (8, 4), textcoords="offset points", fontsize=9.5)
     ax.set_xticks(range(len(names)), [*names.values()], fontsize=8.5)
     ax.set(
@@ -133,12 +124,10 @@ def encoders(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 
 
 def _accuracies(ax: "Axes", run: "EncoderRun", task: str) -> None:
-    values = run.accuracy[run.tasks.index(task)]
-    root = len(run.seeds) ** 0.5
-    for at, (method, row) in enumerate(zip(run.methods, values, strict=True)):
+    for at, (method, row) in enumerate(zip(run.methods, run.accuracy[run.tasks.index(task)], strict=True)):
         color, marker, _ = START_LOOKS[method]
         ax.plot(row, at + np.linspace(-0.25, 0.25, len(row)), ".", color=color, alpha=0.5, markersize=5)
-        ax.errorbar(row.mean(), at, xerr=2 * row.std(ddof=1) / root, color=color, marker=marker, capsize=4)
+        ax.errorbar(row.mean(), at, xerr=2 * standard_error(row), color=color, marker=marker, capsize=4)
     ax.axvline(0.5, **GUIDE)
     ax.set_yticks(range(len(run.methods)), [START_LOOKS[method][2] for method in run.methods])
     ax.set(ylim=(len(run.methods) - 0.5, -0.5), xlabel="test accuracy; dots are seeds, bars 2 SE")
@@ -146,13 +135,15 @@ def _accuracies(ax: "Axes", run: "EncoderRun", task: str) -> None:
 
 
 def _paired(ax: "Axes", run: "EncoderRun", task: str) -> None:
-    root = len(run.seeds) ** 0.5
+    found = paired(run.accuracy[run.tasks.index(task)], 0)
     ax.axvline(0, **GUIDE)
-    for at, method in enumerate(run.methods[1:], 1):
-        gap = run.difference(task, method)
+    for at, (method, *row) in enumerate(zip(run.methods, *found.values(), strict=True)):
+        if at == 0:
+            continue
+        mean, error, won, lost = row
         color, marker, _ = START_LOOKS[method]
-        ax.errorbar(gap.mean(), at, xerr=2 * gap.std(ddof=1) / root, color=color, marker=marker, capsize=4)
-        word = f"won {(gap > 0).sum()}, lost {(gap < 0).sum()}"
+        ax.errorbar(mean, at, xerr=2 * error, color=color, marker=marker, capsize=4)
+        word = f"won {won}, lost {lost}"
         ax.text(1.0, at, word, transform=ax.get_yaxis_transform(), va="center", ha="right", fontsize=9)
     low, high = ax.get_xlim()
     ax.set_yticks(range(1, len(run.methods)), [START_LOOKS[method][2] for method in run.methods[1:]])

@@ -59,15 +59,13 @@ class PivotCallback(TrainerCallback, ExportableState):
         reseed_idle: bool = False,
         random_state: int = 0,
     ) -> None:
-        if isinstance(at, (bool, str)) or not isinstance(at, (float, np.floating)):
-            integer("at", at, low=1)
-        else:
-            probability("at", at, open=True)
+        share = isinstance(at, (float, np.floating))
+        self.at = probability("at", at, open=True) if share else integer("at", at, low=1)
         if not isinstance(reseed_idle, bool):
             raise TypeError(
                 f"reseed_idle must be a bool here, got {type(reseed_idle).__name__}; call pivot_ for more"
             )
-        self.at, self.once, self.random_state = at, once, integer("random_state", random_state, low=0)
+        self.once, self.random_state = once, integer("random_state", random_state, low=0)
         self.adapter_name, self.rotation = adapter_name, rotation
         self.moments, self.reseed_idle = moments, reseed_idle
         self.done = False
@@ -84,16 +82,13 @@ class PivotCallback(TrainerCallback, ExportableState):
         rotation = self.rotation
         if not isinstance(rotation, str):
             rotation = rotation.tolist() if hasattr(rotation, "tolist") else np.asarray(rotation).tolist()
-        arguments = {
-            "at": self.at if isinstance(self.at, float) else int(self.at),
-            "once": bool(self.once),
-            "adapter_name": self.adapter_name,
-            "rotation": rotation,
-            "moments": self.moments,
-            "reseed_idle": self.reseed_idle,
-            "random_state": self.random_state,
-        }
+        arguments = {"at": self.at, "once": bool(self.once), "random_state": self.random_state}
+        arguments |= self._options() | {"rotation": rotation}
         return {"args": arguments, "attributes": {"done": self.done}}
+
+    def _options(self) -> dict[str, Any]:
+        names = ("adapter_name", "rotation", "moments", "reseed_idle")
+        return {name: getattr(self, name) for name in names}
 
     def step(self, max_steps: int) -> int:
         """Update after which the pivot takes place.
@@ -108,7 +103,7 @@ class PivotCallback(TrainerCallback, ExportableState):
         int
             A number of updates, >= 1.
         """
-        return max(1, round(self.at * max_steps)) if isinstance(self.at, float) else int(self.at)
+        return max(1, round(self.at * max_steps)) if isinstance(self.at, float) else self.at
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Check that the pivot can take place, and whether it has.
@@ -139,14 +134,7 @@ class PivotCallback(TrainerCallback, ExportableState):
                 UserWarning,
                 stacklevel=2,
             )
-        _prepare(
-            kwargs.get("model"),
-            kwargs.get("optimizer"),
-            self.adapter_name,
-            self.rotation,
-            self.moments,
-            self.reseed_idle,
-        )
+        _prepare(kwargs.get("model"), kwargs.get("optimizer"), **self._options())
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pivot, where this is the step.
@@ -162,15 +150,8 @@ class PivotCallback(TrainerCallback, ExportableState):
         due = state.global_step == at and not self.done if self.once else state.global_step % at == 0
         if not due:
             return
-        report = pivot_(
-            kwargs["model"],
-            kwargs.get("optimizer"),
-            adapter_name=self.adapter_name,
-            rotation=self.rotation,
-            moments=self.moments,
-            reseed_idle=self.reseed_idle,
-            random_state=self.random_state + int(state.global_step),
-        )
+        seed = self.random_state + int(state.global_step)
+        report = pivot_(kwargs["model"], kwargs.get("optimizer"), **self._options(), random_state=seed)
         self.done = True
         self.reports.append(report)
         state.log_history.append(

@@ -13,7 +13,7 @@ from porism.sims.alignment._adapters import Adapter
 from porism.sims.alignment.features import Features
 from porism.theory.alignment.subspace import Subspace, principal_subspace
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "subspace"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def choose(
             for flag in (True, False) if center is None else (center,):
                 key = (id(found.x), adapter.r, flag)
                 if key not in known:
-                    known[key] = _subspace(found, adapter.r, flag)
+                    known[key] = subspace(adapter, found, flag, 0)  # short ones are no candidates
                 if known[key].n_random == 0:
                     options[name].append(Choice(found, flag))
                     bases[name].append(known[key].basis)
@@ -69,10 +69,22 @@ def choose(
     return result, chosen
 
 
-def _subspace(rows: Features, r: int, center: bool) -> Subspace:
+def subspace(adapter: Adapter, rows: Features, center: bool, rng: np.random.Generator | int) -> Subspace:
+    """Principal subspace of the rows, of the adapter's rank; where it is short the caller is to warn."""
+    if rows.x.shape[1] != adapter.d:
+        raise ValueError(
+            f"module {adapter.name!r} must see {adapter.d} features, got rows of {rows.x.shape[1]}; "
+            "leave it out"
+        )
+    if len(rows.x) < 2:
+        raise ValueError(
+            f"need at least 2 samples, got {len(rows.x)} for module {adapter.name!r}; add batches"
+        )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # short ones are no candidates
-        return principal_subspace(rows.x, r, center=center, random_state=0, input_eps=rows.input_eps)
+        warnings.simplefilter("ignore", NumericalWarning)
+        return principal_subspace(
+            rows.x, adapter.r, center=center, random_state=rng, input_eps=rows.input_eps
+        )
 
 
 def _unmeasured(features: dict[str, Features], why: str) -> dict[str, Features]:

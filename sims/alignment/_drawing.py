@@ -4,26 +4,17 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from porism.sims import drawing
-from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, seed_of
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "GUIDE",
-    "LOOKS",
     "MOMENT_NAMES",
     "PREDICTOR_NAMES",
-    "RULE_LOOKS",
     "START_LOOKS",
-    "Rng",
     "bars",
-    "canvas",
-    "is_paper",
-    "legend",
     "panels",
-    "seed_of",
 ]
 
 panels = functools.partial(drawing.panels, gap=0.06)
@@ -39,9 +30,6 @@ START_LOOKS = {
     "auto_pivot": (PURPLE, "P", "PCA, measured, pivot"),
 }
 """Colour, marker and name of each start: the same in every panel."""
-
-RULE_LOOKS = {rule: (*START_LOOKS[rule][:2], START_LOOKS[rule][2]) for rule in ("target", "all", "auto")}
-"""The same of each rule for features."""
 
 PREDICTOR_NAMES = {
     "true_rho": "true ρ",

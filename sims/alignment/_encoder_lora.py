@@ -1,7 +1,7 @@
 """Adapters on the tiny encoder: what their starts read, how they train, and where the gradient is."""
 
-import math
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from porism.sims import hooks
+from porism.sims.alignment import _moments
+from porism.sims.alignment._adapters import double, write
 from porism.sims.alignment._encoder_text import TASKS, Windows, windows
-from porism.sims.alignment._rotation import canonical, move_second, rotate
+from porism.sims.alignment._rotation import canonical, rotate
+from porism.sims.alignment.fewshot import lora_start
 
-__all__ = ["Lora", "basis", "features", "gradients", "measured", "starts", "train", "world"]
+__all__ = ["Lora", "basis", "features", "gradients", "measured", "starts", "train", "watched", "world"]
 
 HEAD_SD = 0.02
 PROBES = 4
@@ -49,45 +53,55 @@ def encode(model: Any, x: Tensor, position: Tensor) -> Tensor:
     return model.norm(stream[torch.arange(len(x)), position])
 
 
-def features(model: Any, data: Windows) -> Features:
-    """Rows of every linear layer's input under three rules: target, all, auto."""
-    x, position = torch.from_numpy(data.x), torch.from_numpy(data.position)
-    rows, inputs, weights = torch.arange(len(x)), {}, {}
-    layers = model.named_linears()
+@contextlib.contextmanager
+def watched(model: Any) -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    """Inputs and outputs of every linear layer, by name, once the model has run."""
+    layers, ins, outs = model.named_linears(), {}, {}
 
-    def watch(name: str) -> Any:
-        def tap(into: Tensor, _: Tensor) -> None:
-            inputs[name] = into.detach()
+    def tap(name: str) -> Any:
+        def record(into: Tensor, out: Tensor) -> None:
+            ins[name], outs[name] = into, out
 
-        return tap
-
-    def attention(i: int) -> Any:
-        def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-            shares = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
-            weights[i] = shares[rows, :, position].detach()
-            return shares @ v
-
-        return attend
+        return record
 
     try:
         for name, layer in layers.items():
-            layer.tap = watch(name)
-        for i, block in enumerate(model.blocks):
-            block.attend = attention(i)
-        with torch.no_grad():
-            model(x)
+            layer.tap = tap(name)
+        yield ins, outs
     finally:
         for layer in layers.values():
             layer.tap = None
+
+
+@contextlib.contextmanager
+def requiring_grad(model: Any, flag: bool) -> Iterator[None]:
+    """The model with all of its parameters trainable, or none; each one's own flag comes back."""
+    flags = [p.requires_grad for p in model.parameters()]
+    try:
+        model.requires_grad_(flag)
+        yield
+    finally:
+        for parameter, own in zip(model.parameters(), flags, strict=True):
+            parameter.requires_grad_(own)
+
+
+def features(model: Any, data: Windows) -> Features:
+    """Rows of every linear layer's input under three rules: target, all, auto."""
+    x, position, _ = data.tensors()
+    rows, maps = torch.arange(len(x)), list[Tensor]()
+    with contextlib.ExitStack() as stack, torch.no_grad():
         for block in model.blocks:
-            block.attend = None
+            stack.enter_context(hooks.maps_of_slot(block, maps.append))
+        inputs, _ = stack.enter_context(watched(model))
+        model(x)
     found: Features = {}
     for name, into in inputs.items():
         _, index, part = name.split(".")
         target, every = into[rows, position], into.flatten(0, 1)
         auto = every if part == "k" or bool((target == target[0]).all()) else target
         if part == "v":
-            auto = torch.einsum("bht,btd->bhd", weights[int(index)], into).flatten(0, 1)
+            weights = maps[int(index)][rows, :, position]
+            auto = torch.einsum("bht,btd->bhd", weights, into).flatten(0, 1)
         both = (("target", target), ("all", every), ("auto", auto))
         found[name] = {rule: value.double().numpy() for rule, value in both}
     return found
@@ -120,11 +134,8 @@ def measured(
 
 def basis(rows: Floats, r: int, rng: np.random.Generator) -> Floats:
     """Principal rows; uniformly random orthonormal ones where all rows are equal."""
-    from porism.theory.alignment import principal_subspace
-
-    if (rows == rows[0]).all():
-        return _orthonormal(rng, r, rows.shape[1])
-    return principal_subspace(rows, r, random_state=rng).basis
+    kind = "orthonormal" if (rows == rows[0]).all() else "pca"
+    return lora_start(kind, rows, r, random_state=rng)
 
 
 def starts(
@@ -133,18 +144,16 @@ def starts(
     """A and B of every adapted layer; "pissa" also takes ``s B A`` off the layer's own weight."""
     made = {}
     for name, layer in layers.items():
-        out, d = layer.weight.shape
-        b = np.zeros((out, r))
-        if kind == "kaiming":
-            a = rng.uniform(-1, 1, (r, d)) / math.sqrt(d)
-        elif kind == "orthonormal":
-            a = _orthonormal(rng, r, d)
-        elif kind == "pissa":
-            u, s, vt = np.linalg.svd(layer.weight.detach().double().numpy(), full_matrices=False)
+        weight = double(layer.weight)
+        b = np.zeros((len(weight), r))
+        if kind == "pissa":
+            u, s, vt = np.linalg.svd(weight, full_matrices=False)
             root = np.sqrt(s[:r] / scaling)
             a, b = root[:, None] * vt[:r], u[:, :r] * root
-        else:
+        elif kind in found[name]:
             a = basis(found[name][kind], r, rng)
+        else:
+            a = lora_start(kind, weight, r, match_norm=False, random_state=rng)
         made[name] = (a, b)
     return made
 
@@ -164,95 +173,58 @@ def train(
     """Train adapters and head on all windows at once by AdamW; give test accuracy and training loss."""
     layers = {name: model.named_linears()[name] for name in made}
     kept = {name: layer.weight.detach().clone() for name, layer in layers.items()}
-    flags = [p.requires_grad for p in model.parameters()]
-    model.requires_grad_(False)
-    try:
-        for name, (a, b) in made.items():
-            layers[name].weight.sub_(torch.from_numpy(scaling * b @ a).float())
-            layers[name].adapter = Lora(torch.from_numpy(a).float(), torch.from_numpy(b).float(), scaling)
-        readout = nn.Parameter(torch.from_numpy(head).float())
-        offset = nn.Parameter(torch.zeros(len(head)))
-        adapters = [layer.adapter for layer in layers.values()]
-        trained = [p for adapter in adapters for p in adapter.parameters()] + [readout, offset]
-        optimizer = torch.optim.AdamW(trained, lr=lr)
-        x, position, y = (torch.from_numpy(part) for part in (data.x, data.position, data.y))
-        for k in range(steps):
-            loss = F.cross_entropy(F.linear(encode(model, x, position), readout, offset), y)
-            for parameter, gradient in zip(trained, torch.autograd.grad(loss, trained), strict=True):
-                parameter.grad = gradient
-            optimizer.step()
-            if k + 1 == pivot_at:
-                for adapter in adapters:
-                    _pivot(adapter, optimizer)
-        with torch.no_grad():
-            final = F.cross_entropy(F.linear(encode(model, x, position), readout, offset), y)
-            x, position, y = (torch.from_numpy(part) for part in (test.x, test.position, test.y))
-            guess = F.linear(encode(model, x, position), readout, offset).argmax(dim=1)
-        return float((guess == y).double().mean()), float(final)
-    finally:
-        with torch.no_grad():
+    readout, offset = nn.Parameter(torch.from_numpy(head).float()), nn.Parameter(torch.zeros(len(head)))
+
+    def logits(x: Tensor, position: Tensor) -> Tensor:
+        return F.linear(encode(model, x, position), readout, offset)
+
+    with requiring_grad(model, False):
+        try:
+            for name, (a, b) in made.items():
+                layers[name].weight.sub_(torch.from_numpy(scaling * b @ a).float())
+                layers[name].adapter = Lora(torch.from_numpy(a).float(), torch.from_numpy(b).float(), scaling)
+            adapters = [layer.adapter for layer in layers.values()]
+            trained = [p for adapter in adapters for p in adapter.parameters()] + [readout, offset]
+            optimizer = torch.optim.AdamW(trained, lr=lr)
+            x, position, y = data.tensors()
+            for k in range(steps):
+                torch.autograd.backward(F.cross_entropy(logits(x, position), y), inputs=trained)
+                optimizer.step()
+                optimizer.zero_grad()
+                if k + 1 == pivot_at:
+                    for adapter in adapters:
+                        _pivot(adapter, optimizer)
+            with torch.no_grad():
+                final = F.cross_entropy(logits(x, position), y)
+                x, position, y = test.tensors()
+                right = logits(x, position).argmax(dim=1) == y
+            return float(right.double().mean()), float(final)
+        finally:
             for name, layer in layers.items():
                 layer.adapter = None
                 layer.weight.copy_(kept[name])
-        for parameter, flag in zip(model.parameters(), flags, strict=True):
-            parameter.requires_grad_(flag)
 
 
 def gradients(model: Any, head: Floats, data: Windows) -> dict[str, tuple[Floats, float]]:
     """Of each linear layer: gradient of its weight, and the read token's share of its outputs' gradients."""
-    layers, outputs = model.named_linears(), {}
-    flags = [p.requires_grad for p in model.parameters()]
-    x, position, y = (torch.from_numpy(part) for part in (data.x, data.position, data.y))
-
-    def watch(name: str) -> Any:
-        def tap(_: Tensor, out: Tensor) -> None:
-            outputs[name] = out
-
-        return tap
-
-    try:
-        model.requires_grad_(True)
-        for name, layer in layers.items():
-            layer.tap = watch(name)
+    layers = model.named_linears()
+    x, position, y = data.tensors()
+    with requiring_grad(model, True), watched(model) as (_, outputs):
         loss = F.cross_entropy(F.linear(encode(model, x, position), torch.from_numpy(head).float()), y)
         names = list(layers)
         whole = torch.autograd.grad(loss, [layers[n].weight for n in names] + [outputs[n] for n in names])
-    finally:
-        for layer in layers.values():
-            layer.tap = None
-        for parameter, flag in zip(model.parameters(), flags, strict=True):
-            parameter.requires_grad_(flag)
     found = {}
     for name, weight, out in zip(names, whole[: len(names)], whole[len(names) :], strict=True):
         energy = out.double().square().sum(dim=-1)
         share = energy[torch.arange(len(x)), position].sum() / energy.sum()
-        found[name] = (weight.double().numpy(), float(share))
+        found[name] = (double(weight), float(share))
     return found
 
 
 def _pivot(adapter: Lora, optimizer: torch.optim.Optimizer) -> None:
     """Rotate the rank index to the canonical frame, with the first and second moments."""
-    one, two = optimizer.state[adapter.a], optimizer.state[adapter.b]
-    a, b = (p.detach().double().numpy() for p in (adapter.a, adapter.b))
+    a, b = double(adapter.a), double(adapter.b)
     q = canonical(b)
-    moved = [
-        (adapter.a, adapter.b, rotate(a, b, q)),
-        (one["exp_avg"], two["exp_avg"], rotate(_numpy(one["exp_avg"]), _numpy(two["exp_avg"]), q)),
-        (
-            one["exp_avg_sq"],
-            two["exp_avg_sq"],
-            move_second(_numpy(one["exp_avg_sq"]), _numpy(two["exp_avg_sq"]), q),
-        ),
-    ]
-    with torch.no_grad():
-        for into_a, into_b, (new_a, new_b) in moved:
-            into_a.copy_(torch.from_numpy(np.ascontiguousarray(new_a)))
-            into_b.copy_(torch.from_numpy(np.ascontiguousarray(new_b)))
-
-
-def _numpy(value: Tensor) -> Floats:
-    return value.double().numpy()
-
-
-def _orthonormal(rng: np.random.Generator, r: int, d: int) -> Floats:
-    return np.linalg.qr(rng.standard_normal((d, r)))[0].T.copy()
+    for factor, turned in zip((adapter.a, adapter.b), rotate(a, b, q), strict=True):
+        write(factor, turned)
+    _moments.move(optimizer, adapter.a, adapter.b, q, "transport")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import integer
+from porism.checks import integer, require
 from porism.sims.corpora import TokenBatches, topics_bpe
 from porism.sims.tiny_transformer import TinyConfig
 
@@ -17,7 +17,6 @@ __all__ = [
     "CANDIDATES",
     "TASKS",
     "Windows",
-    "even",
     "frequent_words",
     "longest_topics",
     "pretrained",
@@ -41,12 +40,11 @@ class Windows:
     position: Ids
     y: Ids
 
+    def tensors(self) -> tuple[Any, Any, Any]:
+        """All three as tensors."""
+        import torch
 
-def even(name: str, value: Any) -> int:
-    """Accept an even number of windows."""
-    if integer(name, value, 2) % 2:
-        raise ValueError(f"{name} must be even, got {value}; half of the windows go to each class")
-    return int(value)
+        return torch.from_numpy(self.x), torch.from_numpy(self.position), torch.from_numpy(self.y)
 
 
 @functools.cache
@@ -108,8 +106,10 @@ def windows(
 
 def pretrained(width: int, length: int, steps: int, seed: int, batch: int = 32, lr: float = 2e-3) -> Any:
     """The encoder and its training run: from the cache where it is, else trained and put there."""
-    import torch
-
+    length = integer("length", length, 4)
+    steps, seed = integer("pretrain_steps", steps, 1), integer("pretrain_seed", seed, 0)
+    torch = require("torch", "torch")
+    require("safetensors", "hf")
     from porism.sims._recipes import remember
     from porism.sims.fit import FitResult, cache_dir, fit
     from porism.sims.tiny_transformer import TinyTransformer

@@ -4,18 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from porism.sims.alignment._drawing import (
-    GUIDE,
-    PREDICTOR_NAMES,
-    Rng,
-    bars,
-    canvas,
-    legend,
-    panels,
-    seed_of,
-)
+from porism.sims.alignment._drawing import PREDICTOR_NAMES, bars, panels
 from porism.sims.alignment.figure_data import regimes, trackings
 from porism.sims.alignment.tracking import PREDICTORS
+from porism.sims.drawing import GUIDE, Rng, canvas, legend, seed_of
 from porism.sims.style import BLUE, GREEN, ORANGE, RED, SKY
 
 if TYPE_CHECKING:
@@ -82,37 +74,16 @@ def regime(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     found = regimes(scale, seed_of(rng))
     with canvas(ax, (11.4, 9.2)) as ax:
         share, window, hard, long = panels(ax, 2, 2)
-        shapes = (found["shape 6"], BLUE, "o"), (found["shape 3"], RED, "D")
-        for sweep, color, marker in shapes:
-            name, wide = f"ℓ = {sweep.ell[0]:g}", sweep.d == 768
-            look: dict[str, Any] = {"linestyle": "-", "label": name}
-            bars(
-                share, sweep.gamma[wide], sweep.captured[wide], sweep.captured_se[wide], color, marker, **look
-            )
-            for j, dash, fill in ((0, ":", "none"), (-1, "-", "full")):
-                look = {"linestyle": dash, "fillstyle": fill, "label": f"{name}, {_step(sweep, j)}"}
-                bars(
-                    window,
-                    sweep.gamma[wide],
-                    sweep.gain[wide, j],
-                    sweep.gain_se[wide, j],
-                    color,
-                    marker,
-                    **look,
-                )
-            look = {"markersize": 10, "fillstyle": "none"}
-            bars(
-                share, sweep.gamma[~wide], sweep.captured[~wide], sweep.captured_se[~wide], color, "*", **look
-            )
-            bars(
-                window,
-                sweep.gamma[~wide],
-                sweep.gain[~wide, -1],
-                sweep.gain_se[~wide, -1],
-                color,
-                "*",
-                **look,
-            )
+        for sweep, color, marker in (found["shape 6"], BLUE, "o"), (found["shape 3"], RED, "D"):
+            name = f"ℓ = {sweep.ell[0]:g}"
+            captured, end = (sweep.captured, sweep.captured_se), (sweep.gain[:, -1], sweep.gain_se[:, -1])
+            start = sweep.gain[:, 0], sweep.gain_se[:, 0]
+            _shape(share, sweep, captured, color, marker, linestyle="-", label=name)
+            look: dict[str, Any] = {"linestyle": ":", "fillstyle": "none"}
+            _shape(window, sweep, start, color, marker, label=f"{name}, {_step(sweep, 0)}", **look)
+            _shape(window, sweep, end, color, marker, linestyle="-", label=f"{name}, {_step(sweep, -1)}")
+            for place, values in ((share, captured), (window, end)):
+                _shape(place, sweep, values, color, "*", wide=False, markersize=10, fillstyle="none")
         for place in (share, window):
             place.set(xscale="log", xlabel="d / n, at d = 768")
         share.plot([], [], "*", color="0.3", fillstyle="none", markersize=10, label="stars: d = 64, n = 512")
@@ -130,6 +101,14 @@ def regime(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         for place, columns in ((share, 3), (window, 2), (hard, 3), (long, 3)):
             legend(place, columns, 0.16)
     return ax
+
+
+def _shape(
+    ax: "Axes", sweep: "RegimeSweep", values: Any, color: str, marker: str, wide: bool = True, **look: Any
+) -> None:
+    """Values and errors against d / n, of cells of 768 coordinates or of the others."""
+    where, (mean, error) = (sweep.d == 768) == wide, values
+    bars(ax, sweep.gamma[where], mean[where], error[where], color, marker, **look)
 
 
 def _lines(ax: "Axes", sweep: "RegimeSweep", against: str, color: str) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism._models import is_linear, known_maps
+from porism.sims._batches import Batch
 from porism.sims.alignment import _pooling
-from porism.sims.alignment._positions import Batch
-from porism.sims.hooks import has_slot, maps_of_slot
-from porism.theory.alignment._pca import has_no_variance
+from porism.sims.hooks import find_maps, has_slot, maps_of_slot
+from porism.theory.alignment import is_constant
 
-__all__ = ["Recorder", "Track", "select"]
+__all__ = ["AUTO", "Recorder", "Track", "default_modules", "select"]
 
 AUTO = {"value": "attention", "fused": "attention", "key": "all", "other": "target"}
 
@@ -146,19 +147,17 @@ class Recorder:
 
     def _leave(self, inside: list[Track]) -> Any:
         def leave(module: Any, args: Any, output: Any) -> None:
-            for track in inside:
-                if track.pending is not None and track.pending.ndim == 3:
-                    assert self.batch is not None
-                    maps = _pooling.find_maps(output, track.pending, self.batch)
-                    if maps is not None:
-                        self._pool(track, maps)
+            if any(track.pending is not None for track in inside):
+                for maps in find_maps(output):
+                    self._report(inside)(maps)
 
         return leave
 
     def _report(self, inside: list[Track]) -> Any:
         def report(maps: Any) -> None:
             for track in inside:
-                if track.pending is not None and track.pending.shape[1] == maps.shape[3]:
+                x = track.pending
+                if x is not None and x.ndim == 3 and x.shape[:2] == (maps.shape[0], maps.shape[3]):
                     self._pool(track, maps)
 
         return report
@@ -220,8 +219,8 @@ class Recorder:
         return self._merge(chunks)
 
     def _varies(self, track: Track) -> bool:
-        rows = np.concatenate([c.x for c in track.chunks["target"]]).astype(np.float64)
-        return len(rows) > 1 and (not np.isfinite(rows).all() or not has_no_variance(rows, track.eps))
+        rows = np.concatenate([c.x for c in track.chunks["target"]])
+        return len(rows) > 1 and (not np.isfinite(rows).all() or not is_constant(rows, track.eps))
 
 
 def _joined(chunks: list[Chunk], max_rows: int | None) -> Chunk:
@@ -238,6 +237,18 @@ def _joined(chunks: list[Chunk], max_rows: int | None) -> Chunk:
         size = int(np.searchsorted(keys[order], keys[order[size]])) or size
     kept = np.sort(order[:size])
     return Chunk(x[kept], sample[kept], None if y is None else y[kept], keys[kept])
+
+
+def default_modules(model: Any) -> list[str]:
+    """Queries or fused projections, values, and the first map of each MLP, in the order of the model."""
+    chosen = set(known_maps(model))
+    for name, module in model.named_modules():
+        inner = ".experts." in name or ".base_layer" in name
+        if not inner and _pooling.role(name) == "value" and is_linear(module):
+            chosen.add(name)
+    if not chosen:
+        raise ValueError("modules must be named: no query, value or MLP of the model is known; pass modules")
+    return [name for name, _ in model.named_modules() if name in chosen]
 
 
 def select(model: Any, modules: str | Iterable[str]) -> list[str]:

@@ -76,9 +76,9 @@ def admit(optimizer: Any, adapters: list[Adapter], moments: str) -> str:
     return kind
 
 
-def move(optimizer: Any, adapter: Adapter, q: NDArray[np.float64], moments: str) -> None:
-    """Carry the averages of one adapter over to rank coordinates turned by q, or start them anew."""
-    for factor, down in ((adapter.a, True), (adapter.b, False)):
+def move(optimizer: Any, a: Any, b: Any, q: NDArray[np.float64], moments: str) -> None:
+    """Carry the averages of two factors over to rank coordinates turned by q, or start them anew."""
+    for factor, down in ((a, True), (b, False)):
         state = optimizer.state.get(factor)
         if not state:
             continue

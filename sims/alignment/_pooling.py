@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.alignment._positions import Batch
-from porism.sims.hooks import is_map
+from porism.sims._batches import Batch
 
-__all__ = ["all_tokens", "attention_pooled", "find_maps", "role", "target_tokens"]
+__all__ = ["all_tokens", "attention_pooled", "role", "target_tokens"]
 
 Rows = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]  # features, sample, place within the sample
 
@@ -57,19 +56,6 @@ def attention_pooled(name: str, x: Any, maps: Any, batch: Batch) -> Rows:
     heads = pooled.shape[1]
     sample, head = np.repeat(kept, heads), np.tile(np.arange(heads), len(kept))
     return _plain(pooled.flatten(0, 1)), sample, head
-
-
-def find_maps(output: Any, x: Any, batch: Batch) -> Any:
-    """Attention maps over the tokens of x in what a module returned, or None."""
-    if not isinstance(output, tuple):
-        return None
-    for value in output[1:]:
-        if not is_map(value) or value.shape[0] != x.shape[0] or value.shape[3] != x.shape[1]:
-            continue
-        rows = value[0, :, -1].double()  # biases have the same shape; maps are shares
-        if bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 0.02).all()):
-            return value
-    return None
 
 
 def _on(index: NDArray[np.int64], like: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from porism.checks import require
 from porism.sims import hooks
-from porism.sims.alignment._positions import Batch, Position, read_batch
+from porism.sims._batches import Batch, Position, read_batch
 
 __all__ = ["HEADS", "Unmeasured", "energies"]
 
@@ -46,14 +46,13 @@ def energies(
     read: list[Batch] = []
     for raw in batches:
         read.append(read_batch(raw, position, labels_key, mask_token_id, sum(b.size for b in read)))
-    if any(batch.y is None for batch in read):
+    labels = [batch.y[batch.kept] for batch in read if batch.y is not None]
+    if len(labels) < len(read):
         raise Unmeasured("no classes")
-    classes, shares = np.unique(
-        np.concatenate([b.y[b.kept] for b in read if b.y is not None]), return_counts=True
-    )
+    classes, counts = np.unique(np.concatenate(labels), return_counts=True)
     if len(classes) < 2:
         raise Unmeasured("fewer than two classes")
-    probe = _Probe(model, bases, classes, shares / shares.sum(), rng)
+    probe = _Probe(bases, classes, counts / counts.sum(), rng)
     try:
         with hooks.evaluation(model), torch.enable_grad(), probe.watching(model):
             for batch in read:
@@ -66,17 +65,13 @@ def energies(
 class _Probe:
     def __init__(
         self,
-        model: Any,
         bases: dict[str, list[NDArray[np.float64]]],
         classes: NDArray[np.int64],
         shares: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> None:
-        self.model, self.bases, self.classes, self.shares, self.rng = model, bases, classes, shares, rng
-        self.ranks = {name: [len(a) for a in found] for name, found in bases.items()}
-        self.seen: list[
-            tuple[str, Any, Any]
-        ] = []  # module, A x of all candidates, what is added to its output
+        self.bases, self.classes, self.shares, self.rng = bases, classes, shares, rng
+        self.seen: list[tuple[str, Any, Any]] = []  # module, A x of all candidates, zeros added to its output
         self.heads: Any = None
         self.sums: dict[tuple[str, int], Any] = {}
 
@@ -118,14 +113,7 @@ class _Probe:
         """Sums over samples whose gradients are those of a cross-entropy."""
         import torch
 
-        out = output
-        if not hasattr(out, "ndim"):
-            for name in ("logits", "last_hidden_state"):
-                if getattr(output, name, None) is not None:
-                    out = getattr(output, name)
-                    break
-            else:
-                out = output[0]
+        out = _tensor(output)
         if out.ndim not in (2, 3):
             raise Unmeasured(f"an output of {out.ndim} axes")
         assert batch.y is not None
@@ -149,11 +137,26 @@ class _Probe:
     def energies(self) -> dict[str, list[float]]:
         """Of every candidate, summed over heads."""
         found = {}
-        for name, ranks in self.ranks.items():
+        for name, candidates in self.bases.items():
             sums = [s for (module, _), s in self.sums.items() if module == name]
             if not sums:
                 raise Unmeasured("an output that does not depend on the modules")
             squares = sum(s.square().sum(dim=0) for s in sums).numpy()
-            ends = np.cumsum([0, *ranks])
+            if not np.isfinite(squares).all():
+                raise Unmeasured("gradients that are not finite")
+            ends = np.cumsum([0, *map(len, candidates)])
             found[name] = [float(squares[i:j].sum()) for i, j in itertools.pairwise(ends)]
         return found
+
+
+def _tensor(output: Any) -> Any:
+    """What a head reads, or the head's own logits, in what a model returned."""
+    found = output
+    if isinstance(output, (tuple, list)):
+        found = output[0]
+    elif not hasattr(output, "ndim"):
+        take = output.get if hooks.is_mapping(output) else lambda name: getattr(output, name, None)
+        found = next((v for v in map(take, ("logits", "last_hidden_state")) if v is not None), None)
+    if not hasattr(found, "ndim"):
+        raise Unmeasured(f"an output of type {type(output).__name__} without logits or last_hidden_state")
+    return found

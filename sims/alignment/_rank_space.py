@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import finite_array
 from porism.errors import NumericalWarning
 from porism.sims.alignment._adapters import Adapter, double
+from porism.sims.alignment._rotation import random_rotation
 from porism.theory.alignment.subspace import principal_subspace
 
 __all__ = ["change", "idle", "off", "orthogonal", "reseed", "rotation"]
@@ -20,7 +22,7 @@ IDLE = 64.0  # units in the last place of the largest singular value below which
 
 def orthogonal(rotation: Any, adapters: list[Adapter]) -> Floats:
     """A caller's rotation, checked against all ranks."""
-    q = double(rotation) if hasattr(rotation, "detach") else np.asarray(rotation, dtype=np.float64)
+    q = finite_array("rotation", double(rotation) if hasattr(rotation, "detach") else rotation)
     for adapter in adapters:
         if q.shape != (adapter.r, adapter.r):
             raise ValueError(
@@ -28,7 +30,7 @@ def orthogonal(rotation: Any, adapters: list[Adapter]) -> Floats:
                 f"{q.shape}; use 'svd' or 'random' where ranks differ"
             )
     error = float(np.abs(q @ q.T - np.eye(len(q))).max())
-    if not error <= 1e-4:
+    if error > 1e-4:
         raise ValueError(
             f"rotation must be orthogonal, got QQ' off the identity by {error:.3g}; use numpy.linalg.qr(Q)[0]"
         )
@@ -40,8 +42,7 @@ def rotation(kind: str, b: Floats, rng: np.random.Generator) -> Floats:
     """Haar, or the canonical Q whose rows are the right singular vectors of B."""
     r = b.shape[1]
     if kind == "random":
-        q, triangle = np.linalg.qr(rng.standard_normal((r, r)))
-        return np.asarray(q * np.where(np.diag(triangle) < 0, -1.0, 1.0))
+        return random_rotation(rng, (), r)
     if not b.any():
         return np.eye(r)
     # singular vectors of B are the eigenvectors of B'B without squaring small values away

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import generator, integer, one_of, positive, require
+from porism.checks import generator, integer, one_of, probability, require
 from porism.results import Result
-from porism.sims.alignment._arms import CHUNK, WIDTH, accuracies, nuisance_spectrum, standard_error
-from porism.sims.alignment.fewshot import (
-    FEWSHOT_OPTIMIZERS,
-    LinearPivot,
-    lora_start,
-    random_head,
-    train_lora,
+from porism.sims.alignment._arms import (
+    CHUNK,
+    accuracies,
+    even,
+    nuisance_spectrum,
+    paired,
+    stacked,
+    standard_error,
 )
+from porism.sims.alignment.fewshot import FEWSHOT_OPTIMIZERS, LinearPivot, train_lora
 from porism.sims.alignment.spiked import ClassTask, sample_class_task
 
 if TYPE_CHECKING:
@@ -88,18 +90,9 @@ class PivotComparison(Result):
             If pandas is not installed.
         """
         pandas = require("pandas", "tables")
-        gap = self.accuracy - self.accuracy[:, [self.arms.index("pca")]]
-        return pandas.DataFrame(
-            {
-                "arm": self.arms,
-                "accuracy": self.accuracy.mean(axis=0),
-                "se": standard_error(self.accuracy),
-                "difference": gap.mean(axis=0),
-                "difference_se": standard_error(gap),
-                "won": (gap > 0).sum(axis=0),
-                "lost": (gap < 0).sum(axis=0),
-            }
-        )
+        values = self.accuracy.T
+        columns = {"arm": self.arms, "accuracy": values.mean(axis=1), "se": standard_error(values, axis=1)}
+        return pandas.DataFrame(columns | paired(values, self.arms.index("pca")))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the paired difference of every pivot to "pca", with bars of two standard errors.
@@ -185,13 +178,9 @@ def compare_pivots(
     """
     from tqdm import tqdm
 
-    tasks, n, T = integer("tasks", tasks, 2), integer("n", n, 2), integer("steps", steps, 2)
+    tasks, n, T = integer("tasks", tasks, 2), even("n", n), integer("steps", steps, 2)
     one_of("optimizer", optimizer, FEWSHOT_OPTIMIZERS)
-    if n % 2:
-        raise ValueError(f"n must be even, got {n}; the two classes are balanced")
-    if not 0 < positive("at", at) < 1:
-        raise ValueError(f"at must be a share of the steps in (0, 1), got {at}; the default is 0.1")
-    when = min(max(1, round(at * T)), T - 1)
+    when = min(max(1, round(probability("at", at, open=True) * T)), T - 1)
     children = generator(rng).spawn(tasks)
     bar = tqdm(total=tasks * len(ARMS), desc="pivot", unit="run", disable=not progress)
     columns = []
@@ -215,12 +204,7 @@ def _compare(
     lr: float,
     steps: int,
 ) -> Floats:
-    x, y = np.stack([task.x for task in drawn]), np.stack([task.y for task in drawn])
-    heads = np.stack([random_head(2, WIDTH, rng) for rng in rngs])
-    starts = {
-        kind: np.stack([lora_start(kind, t.x, r, random_state=g) for t, g in zip(drawn, rngs, strict=True)])
-        for kind in ("orthonormal", "pca")
-    }
+    x, y, heads, starts = stacked(drawn, r, ("orthonormal", "pca"), rngs)
     seed, columns = int(rngs[0].integers(2**31)), []
     for arm in ARMS:
         rotation, _, rule = arm.partition("_")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from porism.checks import integer, one_of, positive, require
 from porism.results import Result
 from porism.sims.alignment import _encoder_text
+from porism.sims.alignment._arms import even, paired, standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,28 +121,19 @@ class EncoderRun(Result):
             If pandas is not installed.
         """
         pandas = require("pandas", "tables")
-        root = np.sqrt(len(self.seeds))
-        rows = []
-        for i, task in enumerate(self.tasks):
-            for j, method in enumerate(self.methods):
-                values = self.accuracy[i, j]
-                row = {
-                    "task": task,
-                    "method": method,
-                    "accuracy": values.mean(),
-                    "se": values.std(ddof=1) / root,
-                    "loss": self.losses[i, j].mean(),
-                }
-                if "kaiming" in self.methods:
-                    gap = self.difference(task, method)
-                    row |= {
-                        "difference": gap.mean(),
-                        "difference_se": gap.std(ddof=1) / root,
-                        "won": int((gap > 0).sum()),
-                        "lost": int((gap < 0).sum()),
-                    }
-                rows.append(row)
-        return pandas.DataFrame(rows)
+        frames = []
+        for task, values, losses in zip(self.tasks, self.accuracy, self.losses, strict=True):
+            columns = {
+                "task": task,
+                "method": self.methods,
+                "accuracy": values.mean(axis=1),
+                "se": standard_error(values, axis=1),
+                "loss": losses.mean(axis=1),
+            }
+            if "kaiming" in self.methods:
+                columns |= paired(values, self.methods.index("kaiming"))
+            frames.append(pandas.DataFrame(columns))
+        return pandas.concat(frames, ignore_index=True)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw mean accuracy with bars of two standard errors, one row a method.
@@ -159,7 +151,7 @@ class EncoderRun(Result):
         from porism.sims.drawing import canvas
 
         place = np.arange(len(self.methods))
-        error = self.accuracy.std(axis=2, ddof=1) / np.sqrt(len(self.seeds))
+        error = standard_error(self.accuracy, axis=2)
         with canvas(ax) as axes:
             for i, task in enumerate(self.tasks):
                 mean = self.accuracy[i].mean(axis=1)
@@ -253,19 +245,15 @@ def compare_encoder_starts(
             f"seeds must be at least two, and tasks and methods at least one each, got {len(numbers)}, "
             f"{len(chosen)} and {len(named)}; standard errors are over seeds"
         )
-    n, n_test = _encoder_text.even("n", n), _encoder_text.even("n_test", n_test)
-    steps, r = integer("steps", steps, 2), integer("r", r, 1, width)
+    n, n_test = even("n", n), even("n_test", n_test)
+    steps, width = integer("steps", steps, 2), integer("width", width, 1)
+    r = integer("r", r, 1, width)
     lr, scaling = positive("lr", lr), positive("scaling", scaling)
-    length = integer("length", length, 4)
-    require("torch", "torch")
-    require("safetensors", "hf")
+    model, fitted = _encoder_text.pretrained(width, length, pretrain_steps, pretrain_seed)
     from tqdm import tqdm
 
     from porism.sims.alignment import _encoder_lora as lora
 
-    model, fitted = _encoder_text.pretrained(
-        width, length, integer("pretrain_steps", pretrain_steps, 1), pretrain_seed
-    )
     layers = {name: layer for name, layer in model.named_linears().items() if name[-1] in "qv"}
     shape = (len(chosen), len(named), len(numbers))
     accuracy, losses = np.empty(shape), np.empty(shape)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from porism.checks import integer, one_of, require
 from porism.results import Result
 from porism.sims.alignment import _encoder_text
+from porism.sims.alignment._arms import even
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,16 +167,13 @@ def measure_energy(
     """
     one_of("task", task, _encoder_text.TASKS)
     numbers = [integer("seeds", seed, 0) for seed in seeds]
-    n, r, length = _encoder_text.even("n", n), integer("r", r, 1, width), integer("length", length, 4)
+    n, width = even("n", n), integer("width", width, 1)
+    r = integer("r", r, 1, width)
     if not numbers:
         raise ValueError("seeds must be at least one, got none; pass some")
-    require("torch", "torch")
-    require("safetensors", "hf")
+    model, _ = _encoder_text.pretrained(width, length, pretrain_steps, pretrain_seed)
     from porism.sims.alignment import _encoder_lora as lora
 
-    model, _ = _encoder_text.pretrained(
-        width, length, integer("pretrain_steps", pretrain_steps, 1), pretrain_seed
-    )
     rules = ("target", "all", "module", "auto")
     shares, captured, random = [], [], np.empty(0)
     names: tuple[str, ...] = ()

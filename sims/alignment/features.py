@@ -7,15 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import integer, one_of, require
+from porism.checks import generator, integer, one_of, require
 from porism.results import Result
 from porism.sims import hooks
+from porism.sims._batches import POSITIONS, Batch, read_batch
 from porism.sims.alignment import _pooling
-from porism.sims.alignment._hooks import AUTO, Recorder, Track, select
-from porism.sims.alignment._positions import RULES, read_batch
-from porism.theory.alignment._pca import has_no_variance
+from porism.sims.alignment._hooks import AUTO, Recorder, Track, default_modules, select
+from porism.theory.alignment import is_constant, sample_means
 
-__all__ = ["Features", "collect_features"]
+__all__ = ["FeatureCollector", "Features", "collect_features"]
 
 POOLING = ("auto", "target", "attention", "all")
 
@@ -66,7 +66,7 @@ class Features(Result):
     @property
     def constant(self) -> bool:
         """Whether all rows are equal, up to jitter in the last digit of the model's type."""
-        return bool(has_no_variance(self.x.astype(np.float64), self.input_eps))
+        return bool(np.isfinite(self.x).all()) and is_constant(self.x, self.input_eps)
 
     def per_sample(self) -> Self:
         """One row a sample: the mean of its rows.
@@ -78,15 +78,113 @@ class Features(Result):
         """
         if self.sample is None:
             return self
-        numbers, first, place = np.unique(self.sample, return_index=True, return_inverse=True)
-        if len(numbers) == len(self.sample):
+        x, first, _ = sample_means(self.x, self.sample)
+        if len(x) == len(self.x):
             return self
-        x = np.zeros((len(numbers), self.x.shape[1]))
-        start = self.x[0].astype(np.float64)  # an offset costs no digits, equal rows stay equal
-        np.add.at(x, place.ravel(), self.x - start)
-        x = x / np.bincount(place.ravel())[:, None] + start
         y = None if self.y is None else self.y[first]
-        return dataclasses.replace(self, x=x, y=y, sample=numbers)
+        return dataclasses.replace(self, x=x, y=y, sample=self.sample[first])
+
+
+class FeatureCollector(Recorder):
+    """Reads the inputs of modules batch by batch, for whoever runs the model; see :func:`collect_features`.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model.
+    modules : str, iterable of str or None
+        As in :func:`collect_features`; None: queries or fused projections, values, and the first map of each
+        MLP, as far as their names are known.
+    pooling, max_rows, random_state
+        As in :func:`collect_features`.
+
+    Attributes
+    ----------
+    tracks : dict
+        What is collected, by full name of the module.
+
+    Raises
+    ------
+    TypeError, ValueError, NotImplementedError
+        If modules are not found, or not of a kind whose inputs are features.
+
+    Examples
+    --------
+    >>> collector = FeatureCollector(model, ["query"])  # doctest: +SKIP
+    >>> with collector.watching(model):  # doctest: +SKIP
+    ...     collector.start(batch)
+    ...     model(**batch.inputs)
+    ...     collector.finish()
+    >>> collector.features()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        modules: str | Iterable[str] | None,
+        *,
+        pooling: str = "auto",
+        max_rows: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        torch = require("torch", "torch")
+        names = default_modules(model) if modules is None else select(model, modules)
+        known = dict(model.named_modules())
+        kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag, torch.nn.modules.conv._ConvNd)
+        for name in names:
+            base = getattr(known[name], "base_layer", known[name])
+            if isinstance(base, (*kinds, torch.nn.MultiheadAttention)):
+                raise NotImplementedError(
+                    f"module {name!r} is a {type(base).__name__}; features are read from linear layers only"
+                )
+        super().__init__([_track(name, pooling) for name in names], max_rows, _entropy(random_state))
+        self.n_seen = self.n_dropped = 0
+
+    def start(self, batch: Batch) -> None:
+        """Say which batch runs next.
+
+        Parameters
+        ----------
+        batch : Batch
+            From `read_batch`.
+        """
+        super().start(batch)
+        kept = int(batch.kept.sum())
+        self.n_seen += kept
+        self.n_dropped += batch.size - kept
+
+    def features(self) -> dict[str, Features]:
+        """What has been collected.
+
+        Returns
+        -------
+        dict of str to Features
+            By full name; modules with the same input share their arrays.
+
+        Raises
+        ------
+        ValueError
+            If a module never ran, or its features are not finite.
+        """
+        return {name: self._features(track) for name, track in self.tracks.items()}
+
+    def _features(self, track: Track) -> Features:
+        if not track.calls:
+            raise ValueError(
+                f"module {track.name!r} never ran on these batches; leave it out of modules, or name the "
+                "layer that the model calls"
+            )
+        rule = track.settle()
+        rows = self.merged(track.chunks[rule])
+        finite = np.isfinite(rows.x)
+        if not finite.all():
+            raise ValueError(
+                f"features of {track.name!r} contain {int((~finite).sum())} non-finite values "
+                f"(first at row {int(np.argmin(finite.all(axis=1)))}); rho is undefined, and so is a "
+                "principal subspace: look for overflow in the model or in its inputs"
+            )
+        counts = self.n_seen, self.n_dropped
+        return Features(rows.x, rows.y, *counts, rows.sample, rule, track.reason, track.eps, track.name)
 
 
 def collect_features(
@@ -176,84 +274,45 @@ def collect_features(
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the model object")
     if not callable(position):
-        one_of("position", position, RULES)
+        one_of("position", position, POSITIONS)
     one_of("pooling", pooling, POOLING)
     if max_rows is not None:
         integer("max_rows", max_rows, 1)
     if mask_token_id is None:
         mask_token_id = getattr(getattr(model, "config", None), "mask_token_id", None)
-    names = select(model, modules)
-    _refuse(model, names)
-    recorder = Recorder([_track(name, pooling) for name in names], max_rows, _entropy(random_state))
-    seen = dropped = 0
+    options: dict[str, Any] = {"pooling": pooling, "max_rows": max_rows, "random_state": random_state}
+    collector = FeatureCollector(model, modules, **options)
+    first = 0
     labelled: bool | None = None
-    with hooks.evaluation(model), recorder.watching(model):
+    with hooks.evaluation(model), collector.watching(model):
         for number, raw in enumerate([batches] if hooks.is_mapping(batches) else batches):
-            batch = read_batch(raw, position, labels_key, mask_token_id, seen + dropped)
+            batch = read_batch(raw, position, labels_key, mask_token_id, first)
             if labelled is not None and labelled != (batch.y is not None):
                 raise ValueError(
                     f"batches must all have labels {labels_key!r} of one class a sample, or none; "
                     f"batch {number} differs from those before"
                 )
             labelled = batch.y is not None
-            recorder.start(batch)
+            collector.start(batch)
             hooks.call(model, batch.inputs)
-            recorder.finish()
-            seen += int(batch.kept.sum())
-            dropped += int(batch.size - batch.kept.sum())
+            collector.finish()
+            first += batch.size
     if labelled is None:
         raise ValueError("batches must hold at least one batch, got none; a used-up iterator gives none")
-    if not seen:
-        raise ValueError(f"batches must hold samples, got {dropped} that are all left out (label -100 or -1)")
-    return {name: _features(recorder, track, seen, dropped) for name, track in recorder.tracks.items()}
+    if not collector.n_seen:
+        raise ValueError(f"batches must hold samples, got {first} that are all left out (label -100 or -1)")
+    return collector.features()
 
 
 def _track(name: str, pooling: str) -> Track:
+    if pooling != "auto":
+        return Track(name, pooling, False, "as asked for")
     kind = _pooling.role(name)
-    rule = AUTO[kind] if pooling == "auto" else pooling
     reason = f"a {kind} projection" if kind != "other" else "neither a key nor a value projection"
-    return Track(
-        name,
-        rule,
-        pooling == "auto",
-        reason if pooling == "auto" else "as asked for",
-        spare=pooling == "auto" and rule == "target",
-    )
-
-
-def _refuse(model: Any, names: list[str]) -> None:
-    torch = require("torch", "torch")
-    known = dict(model.named_modules())
-    kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag, torch.nn.modules.conv._ConvNd)
-    for name in names:
-        base = getattr(known[name], "base_layer", known[name])
-        if isinstance(base, (*kinds, torch.nn.MultiheadAttention)):
-            raise NotImplementedError(
-                f"module {name!r} is a {type(base).__name__}; features are read from linear layers only"
-            )
+    return Track(name, AUTO[kind], True, reason, spare=AUTO[kind] == "target")
 
 
 def _entropy(random_state: int | np.random.Generator | None) -> int:
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(1 << 62))
-    if random_state is None:
-        return int(np.random.default_rng().integers(1 << 62))
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return int(generator(random_state).integers(1 << 62))
     return integer("random_state", random_state, 0)
-
-
-def _features(recorder: Recorder, track: Track, seen: int, dropped: int) -> Features:
-    if not track.calls:
-        raise ValueError(
-            f"module {track.name!r} never ran on these batches; leave it out of modules, or name the layer "
-            "that the model calls"
-        )
-    rule = track.settle()
-    rows = recorder.merged(track.chunks[rule])
-    finite = np.isfinite(rows.x)
-    if not finite.all():
-        raise ValueError(
-            f"features of {track.name!r} contain {int((~finite).sum())} non-finite values "
-            f"(first at row {int(np.argmin(finite.all(axis=1)))}); rho is undefined, and so is a principal "
-            "subspace: look for overflow in the model or in its inputs"
-        )
-    return Features(rows.x, rows.y, seen, dropped, rows.sample, rule, track.reason, track.eps, track.name)

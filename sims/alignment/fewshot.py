@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import finite_array, generator, integer, one_of, positive
 from porism.results import Result
 from porism.sims.alignment._rotation import MOMENTS, canonical, move_second, random_rotation, rotate
+from porism.theory.alignment import principal_subspace
 
 __all__ = [
     "FEWSHOT_OPTIMIZERS",
@@ -28,7 +29,7 @@ FEWSHOT_OPTIMIZERS = ("sgd", "momentum", "adam")
 STARTS = ("kaiming", "orthonormal", "pca")
 """Kaiming-uniform with a = sqrt(5), uniformly random orthonormal rows, top principal directions."""
 
-_BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
+_BETAS, _EPS, _MOMENTUM = (0.9, 0.999), 1e-8, {"sgd": 0.0, "momentum": 0.9}
 
 Floats = NDArray[np.float64]
 
@@ -78,8 +79,6 @@ def lora_start(
     d, rng = rows.shape[1], generator(random_state)
     r = integer("r", r, 1, d)
     if kind == "pca":
-        from porism.theory.alignment import principal_subspace
-
         return principal_subspace(rows, r, random_state=rng).basis
     if kind == "orthonormal":
         return np.linalg.qr(rng.standard_normal((d, r)))[0].T.copy()
@@ -349,10 +348,8 @@ class _State:
     def step(self, a: Floats, b: Floats, grad_a: Floats, grad_b: Floats) -> None:
         self.t += 1
         for i, (value, grad) in enumerate(((a, grad_a), (b, grad_b))):
-            if self.optimizer == "sgd":
-                value -= self.lr * grad
-            elif self.optimizer == "momentum":
-                self.first[i] = _MOMENTUM * self.first[i] + grad
+            if self.optimizer != "adam":
+                self.first[i] = _MOMENTUM[self.optimizer] * self.first[i] + grad
                 value -= self.lr * self.first[i]
             else:
                 self.first[i] = _BETAS[0] * self.first[i] + (1 - _BETAS[0]) * grad
@@ -361,12 +358,11 @@ class _State:
                 value -= self.lr / (1 - _BETAS[0] ** self.t) * self.first[i] / scale
 
     def pivot(self, q: Floats, moments: str) -> None:
+        if moments == "reset":
+            self.t, self.first = 0, [np.zeros_like(part) for part in self.first]
+        elif moments != "keep":
+            self.first = list(rotate(self.first[0], self.first[1], q))
         if moments == "transport":
-            self.first = list(rotate(self.first[0], self.first[1], q))
             self.second = list(move_second(self.second[0], self.second[1], q))
-        elif moments == "reset":
-            self.t = 0
-            self.first, self.second = ([np.zeros_like(part) for part in self.first] for _ in range(2))
-        elif moments == "zero_second":
-            self.first = list(rotate(self.first[0], self.first[1], q))
+        elif moments != "keep":
             self.second = [np.zeros_like(part) for part in self.second]

@@ -5,7 +5,6 @@ All are kept in memory, so do not change what they return.
 
 import functools
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +12,16 @@ from numpy.typing import NDArray
 from porism.checks import integer
 from porism.errors import NumericalWarning
 from porism.sims.alignment import regime
+from porism.sims.alignment._arms import standard_error
 from porism.sims.alignment.comparison import PivotComparison, compare_pivots
+from porism.sims.alignment.encoder import ENCODER_TASKS, EncoderRun, compare_encoder_starts
+from porism.sims.alignment.energy import ModuleEnergy, measure_energy
 from porism.sims.alignment.regime import RegimeSweep, sweep_regime
 from porism.sims.alignment.spiked import sample_class_task, sample_spiked
 from porism.sims.alignment.tracking import PANELS, Tracking, track_gains
 from porism.sims.alignment.trajectories import PivotPaths, pivot_paths
 from porism.sims.drawing import is_paper
-
-if TYPE_CHECKING:
-    from porism.sims.alignment.encoder import EncoderRun
-    from porism.sims.alignment.energy import ModuleEnergy
+from porism.theory.alignment import alignment_coefficient, principal_subspace
 
 __all__ = [
     "ELLS",
@@ -49,8 +48,6 @@ SHOWN_METHODS = ("kaiming", "orthonormal", "pissa", "all", "target", "auto", "au
 
 
 def _leading_overlap(ell: float, d: int, n: int, draws: int, rng: np.random.Generator) -> Floats:
-    from porism.theory.alignment import principal_subspace
-
     found = []
     for _ in range(draws):
         sample = sample_spiked(n, d, [ell], random_state=rng)
@@ -131,7 +128,7 @@ def overlap_curves(scale: str = "paper", seed: int = 0) -> dict[float, tuple[Flo
         for ratio in np.geomspace(0.15, 45, count):
             d, n = _shape(float(ratio), entries)
             values = _leading_overlap(ell, d, n, draws, rng)
-            rows.append((d / n, values.mean(), values.std(ddof=1) / draws**0.5))
+            rows.append((d / n, values.mean(), standard_error(values)))
         gamma, mean, error = np.array(rows).T
         found[ell] = gamma, mean, error
     return found
@@ -183,7 +180,7 @@ def bulk_directions(
         values.append([np.mean(s[part] ** 2 / n) for part in tenths])
         shares.append([share[part].mean() for part in tenths])
     found = np.array(shares)
-    return np.mean(values, axis=0), found.mean(axis=0), found.std(axis=0, ddof=1) / draws**0.5
+    return np.mean(values, axis=0), found.mean(axis=0), standard_error(found)
 
 
 @functools.cache
@@ -209,8 +206,6 @@ def estimates(scale: str = "paper", seed: int = 0) -> dict[str, Floats]:
     >>> bool(found["plugin"][0].min() > 0.999)
     True
     """
-    from porism.theory.alignment import alignment_coefficient, principal_subspace
-
     d, draws, numbers = (512, 40, (8, 12, 16, 24, 32, 64, 128)) if is_paper(scale) else (64, 3, (8, 32))
     r, nuisance = 8, (30.0, 15.0, 8.0, 4.0)
     rng = np.random.default_rng(integer("seed", seed, 0))
@@ -299,7 +294,7 @@ def regimes(scale: str = "paper", seed: int = 0) -> dict[str, RegimeSweep]:
 
 
 @functools.cache
-def energies(scale: str = "paper") -> "dict[str, ModuleEnergy]":
+def energies(scale: str = "paper") -> dict[str, ModuleEnergy]:
     """Which tokens carry the first gradient of each module of the small encoder, and what captures it.
 
     Parameters
@@ -322,14 +317,9 @@ def energies(scale: str = "paper") -> "dict[str, ModuleEnergy]":
     >>> energies("smoke")["topic"].share.shape  # doctest: +SKIP
     (12, 1)
     """
-    from porism.sims.alignment.energy import measure_energy
-
-    if is_paper(scale):
-        return {task: measure_energy(task, range(10)) for task in ("topic", "token")}
-    return {
-        task: measure_energy(task, range(1), n=8, width=32, length=16, pretrain_steps=20)
-        for task in ("topic", "token")
-    }
+    big = is_paper(scale)
+    small = {} if big else {"n": 8, "width": 32, "length": 16, "pretrain_steps": 20}
+    return {task: measure_energy(task, range(10 if big else 1), **small) for task in ENCODER_TASKS}
 
 
 @functools.cache
@@ -387,7 +377,7 @@ def pivot_gains(scale: str = "paper", seed: int = 0) -> PivotComparison:
 
 
 @functools.cache
-def encoder_runs(scale: str = "paper") -> "EncoderRun":
+def encoder_runs(scale: str = "paper") -> EncoderRun:
     """Few-shot LoRA of the small encoder on two tasks on real text, from every start.
 
     Parameters
@@ -415,8 +405,6 @@ def encoder_runs(scale: str = "paper") -> "EncoderRun":
     >>> encoder_runs("smoke").accuracy.shape  # doctest: +SKIP
     (2, 7, 2)
     """
-    from porism.sims.alignment.encoder import compare_encoder_starts
-
     if is_paper(scale):
         return compare_encoder_starts(
             methods=SHOWN_METHODS, seeds=range(10), lr=2e-3, width=64, length=24, n_test=64

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from porism.sims.alignment._adapter_figures import encoders, modules, pivots
-from porism.sims.alignment._drawing import GUIDE, LOOKS, Rng, bars, canvas, is_paper, legend, panels, seed_of
+from porism.sims.alignment._drawing import bars, panels
 from porism.sims.alignment._gain_figures import regime, tracking
 from porism.sims.alignment.figure_data import ELLS, bulk_directions, estimates, overlap_curves, overlap_grid
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, seed_of
 from porism.sims.style import BLUE, GREEN, GREY, RED, SKY
 from porism.theory.alignment import (
     bbp_threshold,

@@ -12,10 +12,10 @@ from porism.checks import generator, one_of
 from porism.errors import NumericalWarning
 from porism.results import Result
 from porism.sims.alignment._adapters import Adapter, disabled, find_adapters, write
-from porism.sims.alignment._choice import Choice, choose
+from porism.sims.alignment._choice import Choice, choose, subspace
 from porism.sims.alignment.features import Features, collect_features
 from porism.sims.hooks import is_mapping
-from porism.theory.alignment.subspace import Subspace, principal_subspace
+from porism.theory.alignment.subspace import Subspace
 
 __all__ = ["InitReport", "init_pivot_lora"]
 
@@ -237,10 +237,18 @@ def init_pivot_lora(
 def _without_real_labels(batches: Any, labels_key: str) -> Iterator[Any]:
     """Targets of a regression are no classes, and not needed here."""
     for batch in [batches] if is_mapping(batches) else batches:
-        if is_mapping(batch) and getattr(batch.get(labels_key), "is_floating_point", bool)():
+        if is_mapping(batch) and _is_real(batch.get(labels_key)):
             yield {key: batch[key] for key in batch.keys() if key != labels_key}  # noqa: SIM118
+        elif isinstance(batch, (tuple, list)) and len(batch) == 2 and _is_real(batch[1]):
+            yield batch[0]
         else:
             yield batch
+
+
+def _is_real(labels: Any) -> bool:
+    if hasattr(labels, "is_floating_point"):
+        return bool(labels.is_floating_point())
+    return np.asarray(labels).dtype.kind == "f"
 
 
 def _refuse(model: Any, adapters: list[Adapter], adapter_name: str, overwrite: bool) -> None:
@@ -289,7 +297,7 @@ def _subspaces(
         rows = features[adapter.name]
         key = (id(rows.x), adapter.r, centred[adapter.name])  # query, key and value share their rows
         if key not in known:
-            known[key] = _subspace(adapter, rows, centred[adapter.name], child)
+            known[key] = subspace(adapter, rows, centred[adapter.name], child)
         found[adapter.name] = known[key]
     short = [(a.name, found[a.name].n_random) for a in adapters if found[a.name].n_random]
     if short:
@@ -302,23 +310,6 @@ def _subspaces(
             raise ValueError(f"{text}; add samples, lower r, or use another position or pooling='auto'")
         warnings.warn(f"{text}; random orthonormal rows complete A", NumericalWarning, stacklevel=3)
     return found
-
-
-def _subspace(adapter: Adapter, rows: Features, center: bool, rng: np.random.Generator) -> Subspace:
-    if rows.x.shape[1] != adapter.d:
-        raise ValueError(
-            f"module {adapter.name!r} must see {adapter.d} features, got rows of {rows.x.shape[1]}; "
-            "leave it out"
-        )
-    if len(rows.x) < 2:
-        raise ValueError(
-            f"need at least 2 samples, got {len(rows.x)} for module {adapter.name!r}; add batches"
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # one warning for all modules, later
-        return principal_subspace(
-            rows.x, adapter.r, center=center, random_state=rng, input_eps=rows.input_eps
-        )
 
 
 def _report(

@@ -178,7 +178,7 @@ def pivot_(
                 grad[(idle, slice(None)) if left else (slice(None), idle)] = 0.0  # of the old direction
                 write(factor.grad, grad)
         if plan.kind != "none":
-            _moments.move(plan.optimizer, adapter, q, moments)
+            _moments.move(plan.optimizer, adapter.a, adapter.b, q, moments)
             if idle.size:
                 _moments.silence(plan.optimizer, adapter, idle)
         stored = double(adapter.a), double(adapter.b)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from porism.checks import generator, integer, one_of, positive, require
 from porism.results import Result
-from porism.sims.alignment._arms import accuracies, paired_runs, standard_error
+from porism.sims.alignment._arms import accuracies, even, paired_runs, standard_error
 from porism.sims.alignment.fewshot import FEWSHOT_OPTIMIZERS
 from porism.sims.alignment.spiked import sample_class_task
+from porism.theory.linalg import Frame, principal_angles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,14 +195,12 @@ def sweep_regime(
     """
     from tqdm import tqdm
 
-    from porism.theory.linalg import principal_angles
-
     listed = [
-        (integer("d", d, 2), integer("n", n, 4), positive("ell", ell), positive("lr", lr))
+        (integer("d", d, 2), even("n", n, 4), positive("ell", ell), positive("lr", lr))
         for d, n, ell, lr in cells
     ]
-    if not listed or any(n % 2 for _, n, _, _ in listed):
-        raise ValueError(f"cells must be at least one (d, n, ell, lr) with n even, got {listed}")
+    if not listed:
+        raise ValueError("cells must be at least one (d, n, ell, lr), got none")
     draws, T = integer("draws", draws, 2), integer("steps", steps, 8)
     one_of("optimizer", optimizer, FEWSHOT_OPTIMIZERS)
     record = (0, 1, T // 4, T)
@@ -223,7 +222,7 @@ def sweep_regime(
         )
         start = np.concatenate([path.a[0] for path in runs["pca"]])
         end = np.concatenate([path.a[-1] for path in runs["pca"]])
-        angles = [principal_angles(a.T, np.linalg.qr(b.T)[0]).angles for a, b in zip(start, end, strict=True)]
+        angles = [principal_angles(a.T, Frame(b.T)).angles for a, b in zip(start, end, strict=True)]
         captured = np.array([task.captured(a) for task, a in zip(tasks, start, strict=True)])
         base = accuracies(tasks, runs["orthonormal"])[:, 1:]
         gain = accuracies(tasks, runs["pca"])[:, 1:] - base

@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
+import numbers
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +13,13 @@ import numpy as np
 from porism.checks import integer, one_of, require
 from porism.errors import NumericalWarning
 from porism.results import Result
-from porism.sims.alignment import _grouped
-from porism.sims.alignment.features import collect_features
-from porism.theory.alignment import AlignmentResult
+from porism.sims.alignment.features import Features, collect_features
+from porism.theory.alignment import AlignmentResult, grouped_coefficient
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AlignmentReport", "AlignmentRow", "alignment_report"]
+__all__ = ["AlignmentReport", "AlignmentRow", "alignment_report", "judge_features"]
 
 RECOMMENDATIONS = ("use_pca", "no_effect_expected", "signal_not_detected")
 
@@ -280,10 +280,6 @@ def alignment_report(
     >>> report = alignment_report(model, loader, ["query", "value"], 8)  # doctest: +SKIP
     >>> print(report.summary())  # doctest: +SKIP
     """
-    if isinstance(min_gain, bool) or not isinstance(min_gain, (int, float)) or not math.isfinite(min_gain):
-        raise ValueError(
-            f"min_gain must be a finite number, got {min_gain!r}; 0.02 is two points of accuracy"
-        )
     integer("r", r)
     one_of("on_degenerate", on_degenerate, ("warn", "raise"))
     rng = np.random.default_rng(
@@ -291,6 +287,7 @@ def alignment_report(
         if isinstance(random_state, (int, np.integer))
         else random_state
     )
+    judge_features({}, r, rng, min_gain=min_gain)  # refuses now what it would refuse after the pass
     found = collect_features(
         model,
         batches,
@@ -302,33 +299,89 @@ def alignment_report(
         mask_token_id=mask_token_id,
         random_state=int(rng.integers(1 << 62)),
     )
-    options = {"weights": weights, "repeats": repeats}
+    first = next(iter(found.values()))
+    if first.y is None:
+        raise ValueError(
+            f"batches must have one class a sample in {labels_key!r}, got none; generation tasks have no "
+            "classes: use collect_features without labels"
+        )
     rows, weak = [], []
-    for name, features in found.items():
-        if features.y is None:
-            raise ValueError(
-                f"batches must have one class a sample in {labels_key!r}, got none; generation tasks have no "
-                "classes: use collect_features without labels"
-            )
-        own = {**options, "ci": ci and features.per_sample() is features and features.n_seen <= 256}
-        try:
-            result = _grouped.coefficient(features, r, own, int(rng.integers(1 << 62)))
-        except (ValueError, TypeError) as error:
-            error.add_note(f"module {name!r}")
-            raise
-        if features.constant or result.n_random:
-            what = "no variance" if features.constant else f"{result.n_random} directions too few"
-            weak.append(f"features of {name!r} have {what} for r={r}")
+    options: dict[str, Any] = {"min_gain": min_gain, "weights": weights, "repeats": repeats, "ci": ci}
+    for row, doubt in judge_features(found, r, rng, **options):
+        rows.append(row)
+        weak += [doubt] if doubt else []
         if weak and on_degenerate == "raise":
             raise ValueError(f"{weak[0]}; lower r, add samples or read another position")
-        recommendation, reason = _recommend(result, min_gain)
-        rows.append(AlignmentRow(name, features.rule, features.reason, result, recommendation, reason))
     if weak:
         more = f" ({len(weak)} such modules)" if len(weak) > 1 else ""
         warnings.warn(f"{weak[0]}{more}", NumericalWarning, stacklevel=2)
-    first = next(iter(found.values()))
     where = position if isinstance(position, str) else "callable"
     return AlignmentReport(tuple(rows), int(r), float(min_gain), first.n_seen, first.n_dropped, where)
+
+
+def judge_features(
+    found: Mapping[str, Features],
+    r: int,
+    rng: np.random.Generator,
+    *,
+    min_gain: float = 0.02,
+    weights: str = "share",
+    repeats: int = 2,
+    ci: bool = False,
+) -> Iterator[tuple[AlignmentRow, str]]:
+    """Judge features collected before, one module at a time.
+
+    Parameters
+    ----------
+    found : mapping of str to Features
+        By module, with classes.
+    rng : Generator
+        Gives one seed a module.
+    r, min_gain, weights, repeats, ci
+        As in :func:`alignment_report`.
+
+    Returns
+    -------
+    iterator of (AlignmentRow, str)
+        The row of each module, and what is weak about its features, "" for nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`alignment_coefficient`, with the module in a note; before that if min_gain is no number.
+
+    Examples
+    --------
+    >>> for row, doubt in judge_features(found, 8, np.random.default_rng(0)):  # doctest: +SKIP
+    ...     print(row.module, row.recommendation, doubt)
+    """
+    if isinstance(min_gain, bool) or not isinstance(min_gain, numbers.Real) or not math.isfinite(min_gain):
+        raise ValueError(
+            f"min_gain must be a finite number, got {min_gain!r}; 0.02 is two points of accuracy"
+        )
+    options = {"weights": weights, "repeats": repeats, "ci": ci}
+    return (_judged(features, r, rng, min_gain, options) for features in found.values())
+
+
+def _judged(
+    features: Features, r: int, rng: np.random.Generator, min_gain: float, options: dict[str, Any]
+) -> tuple[AlignmentRow, str]:
+    name, seed = features.module, int(rng.integers(1 << 62))
+    ci = options["ci"] and features.per_sample() is features and features.n_seen <= 256
+    try:
+        result = grouped_coefficient(
+            *(features.x, features.y, features.sample, r),
+            **(options | {"ci": ci, "input_eps": features.input_eps, "random_state": seed}),
+        )
+    except (ValueError, TypeError) as error:
+        error.add_note(f"module {name!r}")
+        raise
+    doubt = ""
+    if features.constant or result.n_random:
+        what = "no variance" if features.constant else f"{result.n_random} directions too few"
+        doubt = f"features of {name!r} have {what} for r={r}"
+    recommendation, reason = _recommend(result, min_gain)
+    return AlignmentRow(name, features.rule, features.reason, result, recommendation, reason), doubt
 
 
 def _recommend(result: AlignmentResult, min_gain: float) -> tuple[str, str]:

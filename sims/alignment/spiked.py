@@ -380,8 +380,8 @@ def _counts(value: Any, C: int) -> NDArray[np.int64]:
 
 
 def _strengths(name: str, value: ArrayLike, d: int) -> NDArray[np.float64]:
-    found = finite_array(name, np.atleast_1d(np.asarray(value, dtype=np.float64)), 1)
-    if (found < 0).any() or len(found) > d:
+    found = np.atleast_1d(finite_array(name, value))
+    if found.ndim > 1 or (found < 0).any() or len(found) > d:
         raise ValueError(f"{name} must be at most d={d} numbers >= 0, got {found.tolist()}")
     return found
 

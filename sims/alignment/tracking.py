@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from porism.checks import generator, integer, one_of, require
 from porism.errors import NumericalWarning
 from porism.results import Result
-from porism.sims.alignment._arms import accuracies, nuisance_spectrum, paired_runs
+from porism.sims.alignment._arms import accuracies, even, nuisance_spectrum, paired_runs
 from porism.sims.alignment.spiked import ClassTask, sample_class_task
+from porism.theory.alignment import alignment_coefficient, principal_subspace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,13 +230,11 @@ def track_gains(
     from tqdm import tqdm
 
     one_of("panel", panel, PANELS)
-    tasks, draws, n = integer("tasks", tasks, 2), integer("draws", draws, 1), integer("n", n, 4)
+    tasks, draws, n = integer("tasks", tasks, 2), integer("draws", draws, 1), even("n", n, 4)
     one_of("optimizer", optimizer, DEFAULT_LR)
     T = integer("steps", DEFAULT_STEPS[optimizer] if steps is None else steps, 8)
     options = {"optimizer": optimizer, "lr": DEFAULT_LR[optimizer] if lr is None else lr, "steps": T}
     record = (1, T // 4, T)
-    if n % 2:
-        raise ValueError(f"n must be even, got {n}; the two classes are balanced")
     rows: list[dict[str, Any]] = []
     for child in tqdm(generator(rng).spawn(tasks), desc=panel, unit="task", disable=not progress):
         C = 2
@@ -257,8 +256,6 @@ def track_gains(
 
 
 def _predictors(drawn: list[ClassTask], r: int, streams: list[np.random.Generator]) -> dict[str, float]:
-    from porism.theory.alignment import alignment_coefficient, principal_subspace
-
     found = []
     for task, stream in zip(drawn, streams, strict=True):
         basis = principal_subspace(task.x, r, random_state=stream).basis

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from porism.checks import generator, integer, one_of, positive, require
 from porism.results import Result
 from porism.sims.alignment._arms import WIDTH
+from porism.sims.alignment._rank_space import off
 from porism.sims.alignment._rotation import MOMENTS, canonical, rotate
 from porism.sims.alignment.fewshot import (
     FEWSHOT_OPTIMIZERS,
@@ -18,7 +19,7 @@ from porism.sims.alignment.fewshot import (
     random_head,
     train_lora,
 )
-from porism.sims.alignment.spiked import sample_class_task
+from porism.sims.alignment.spiked import ClassTask, sample_class_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,13 +171,8 @@ def pivot_paths(
     True
     """
     one_of("optimizer", optimizer, FEWSHOT_OPTIMIZERS)
-    n, C = integer("n", n, 1), integer("C", C, 2)
-    if n % C:
-        raise ValueError(f"n must be a multiple of C, got n={n} and C={C}; classes are balanced")
     stream = generator(rng)
-    task = sample_class_task(d, n // C, C, delta, random_state=stream)
-    head = random_head(C, WIDTH, stream)
-    start = lora_start("orthonormal", task.x, r, random_state=stream)
+    task, head, start = _world("orthonormal", d, n, r, C, delta, stream)
     seed = int(stream.integers(2**31))
     options: dict[str, Any] = {
         "optimizer": optimizer,
@@ -289,10 +285,7 @@ def measure_conservation(
     [0.0]
     """
     time = positive("time", time)
-    stream = generator(rng)
-    task = sample_class_task(d, integer("n", n, 1) // C, C, delta, random_state=stream)
-    head = random_head(C, WIDTH, stream)
-    a0 = lora_start(start, task.x, r, match_norm=False, random_state=stream)
+    task, head, a0 = _world(start, d, n, r, C, delta, generator(rng))
     rows = []
     for lr in lrs:
         steps = max(1, round(time / positive("lrs", lr)))
@@ -302,10 +295,18 @@ def measure_conservation(
         a, b = path.a[-1], path.b[-1]
         error = np.linalg.norm(a @ a.T - b.T @ b - np.eye(r)) / np.sqrt(r)
         turned_a, turned_b = rotate(a, b, canonical(b))
-        rows.append((error, _off(a @ a.T), _off(turned_a @ turned_a.T), _off(turned_b.T @ turned_b)))
+        rows.append((error, off(a), off(turned_a), off(turned_b.T)))
     error, before, after, off_b = np.array(rows).T
     return Conservation(np.array(lrs), error, before, after, off_b, optimizer, start)
 
 
-def _off(square: Floats) -> float:
-    return float(np.linalg.norm(square - np.diag(np.diag(square))) / np.linalg.norm(square))
+def _world(
+    start: str, d: int, n: int, r: int, C: int, delta: float, rng: np.random.Generator
+) -> tuple[ClassTask, Floats, Floats]:
+    """A task of balanced classes, a head, and A."""
+    n, C = integer("n", n, 1), integer("C", C, 2)
+    if n % C:
+        raise ValueError(f"n must be a multiple of C, got n={n} and C={C}; classes are balanced")
+    task = sample_class_task(d, n // C, C, delta, random_state=rng)
+    head = random_head(C, WIDTH, rng)
+    return task, head, lora_start(start, task.x, r, match_norm=False, random_state=rng)

@@ -15,13 +15,14 @@ from porism.theory.alignment.first_step import (
     token_energy,
 )
 from porism.theory.alignment.gains import (
-    adapted_variance,
     frozen_a_risk,
     head_start,
     linear_drop,
     predicted_accuracy,
     predicted_accuracy_gain,
+    residual_variance,
 )
+from porism.theory.alignment.grouped import grouped_coefficient, sample_means
 from porism.theory.alignment.spiked import (
     bbp_threshold,
     certificate_threshold,
@@ -30,7 +31,7 @@ from porism.theory.alignment.spiked import (
     spike_overlap,
     subcritical_enrichment,
 )
-from porism.theory.alignment.subspace import Subspace, principal_angles, principal_subspace
+from porism.theory.alignment.subspace import Subspace, is_constant, principal_angles, principal_subspace
 
 __all__ = [
     "AlignmentResult",
@@ -38,7 +39,6 @@ __all__ = [
     "Subspace",
     "SubspaceBounds",
     "WedinBound",
-    "adapted_variance",
     "alignment_coefficient",
     "bbp_threshold",
     "certificate_threshold",
@@ -46,15 +46,19 @@ __all__ = [
     "davis_kahan_bound",
     "first_step",
     "frozen_a_risk",
+    "grouped_coefficient",
     "haar_moments",
     "head_gradient",
     "head_start",
+    "is_constant",
     "linear_drop",
     "predicted_accuracy",
     "predicted_accuracy_gain",
     "principal_angles",
     "principal_subspace",
     "random_energy",
+    "residual_variance",
+    "sample_means",
     "spike_eigenvalue",
     "spike_overlap",
     "subcritical_enrichment",

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer
+from porism.checks import finite_array
 from porism.theory.alignment import _crossfit
+from porism.theory.linalg import orthonormal
 
 _DOUBLE = float(np.finfo(np.float64).eps)
 _BFLOAT16 = 2.0**-7
@@ -17,12 +18,11 @@ _LARGEST = 256  # rows for which the interval is computed
 
 def features(value: Any, name: str = "x") -> tuple[NDArray[np.float64], float]:
     """Rows in float64, and the machine epsilon of the type they came in."""
-    if hasattr(value, "detach"):  # a torch tensor, so torch is loaded
-        tensor = value.detach()
-        kind = tensor.dtype
-        eps = float(sys.modules["torch"].finfo(kind).eps) if kind.is_floating_point else _DOUBLE
-        value = tensor.cpu().double().numpy()
+    if hasattr(value, "detach") and value.is_floating_point():  # a torch tensor, so torch is loaded
+        eps = float(sys.modules["torch"].finfo(value.dtype).eps)
+        value = value.detach().cpu().double().numpy()
     else:
+        value = value.detach().cpu() if hasattr(value, "detach") else value
         try:
             value = np.asarray(value)
         except ValueError:
@@ -55,7 +55,7 @@ def rank(r: Any, d: int) -> int:
         raise TypeError(f"rank r={r!r} must be an int in 1..d={d}")
     if not 1 <= r <= d:
         raise ValueError(f"rank r={r} must be in 1..d={d}")
-    return integer("r", r)
+    return int(r)
 
 
 def labels(value: Any, n: int) -> NDArray[np.int64]:
@@ -76,7 +76,9 @@ def labels(value: Any, n: int) -> NDArray[np.int64]:
     return y.astype(np.int64)
 
 
-def basis(value: ArrayLike, r: int, d: int) -> NDArray[np.float64]:
+def basis(value: Any, r: int, d: int) -> NDArray[np.float64]:
+    """Orthonormal rows (r, d), of single precision or better."""
+    value = value.detach().cpu().double().numpy() if hasattr(value, "detach") else value
     rows = finite_array("basis", value, ndim=2)
     if rows.shape != (r, d):
         raise ValueError(f"basis must have shape (r, d) = {(r, d)}, got {rows.shape}; pass orthonormal rows")
@@ -86,8 +88,31 @@ def basis(value: ArrayLike, r: int, d: int) -> NDArray[np.float64]:
             f"basis must have orthonormal rows, got basis basis' off the identity by {error:.3g}; "
             "orthonormalise it with numpy.linalg.qr(basis.T)[0].T"
         )
-    q, triangle = np.linalg.qr(rows.T)
-    return np.asarray((q * np.where(np.diag(triangle) < 0, -1.0, 1.0)).T)
+    return orthonormal("basis.T", rows.T).T
+
+
+def symmetric(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """A square matrix that equals its transpose but for rounding."""
+    matrix = finite_array(name, value, ndim=2)
+    if matrix.shape[0] != matrix.shape[1] or not len(matrix):
+        raise ValueError(f"{name} must be square, got shape {matrix.shape}; pass a covariance matrix")
+    gap = float(np.abs(matrix - matrix.T).max())
+    if gap > 1e-8 * float(np.abs(matrix).max()):
+        raise ValueError(
+            f"{name} must be symmetric, got a difference of {gap:.3g}; pass ({name} + {name}.T) / 2"
+        )
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def broadcast(names: tuple[str, ...], *values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Arrays of one shape, or an error that names them."""
+    try:
+        return np.broadcast_arrays(*values)
+    except ValueError:
+        shapes = ", ".join(str(value.shape) for value in values)
+        raise ValueError(
+            f"{', '.join(names)} must broadcast, got shapes {shapes}; align their axes"
+        ) from None
 
 
 def admit(

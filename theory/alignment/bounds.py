@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import finite_array, integer
 from porism.errors import AssumptionError
 from porism.results import Result
+from porism.theory.alignment._inputs import symmetric
 from porism.theory.linalg import principal_angles
 
 __all__ = ["SubspaceBounds", "WedinBound", "davis_kahan_bound", "wedin_bound"]
@@ -111,13 +112,13 @@ def davis_kahan_bound(cov: ArrayLike, cov_hat: ArrayLike, r: int) -> SubspaceBou
     >>> round(found.sin_op, 8), round(found.davis_kahan, 8), round(found.yu_wang_samworth, 8)
     (0.16018224, 0.16666667, 0.33333333)
     """
-    true, seen = _symmetric("cov", cov), _symmetric("cov_hat", cov_hat)
+    true, seen = symmetric("cov", cov), symmetric("cov_hat", cov_hat)
     if true.shape != seen.shape:
         raise ValueError(f"cov and cov_hat must have one shape, got {true.shape} and {seen.shape}")
     d = len(true)
     r = integer("r", r, 1, d)
     error = np.abs(np.linalg.eigvalsh(true - seen))
-    err_op, err_f = float(error.max()), float(np.linalg.norm(true - seen))
+    err_op, err_f = float(error.max()), _norm(error)
     if r == d:
         return SubspaceBounds(0.0, 0.0, err_op, err_f, 0.0, 0.0)
     w, v = np.linalg.eigh(true)
@@ -186,9 +187,7 @@ def wedin_bound(m: ArrayLike, x: ArrayLike, r: int) -> WedinBound:
     noise = seen - signal
     sides = (u[:, :r], u_hat[:, :r]), (vt[:r].T, vt_hat[:r].T)
     sin_u, sin_v = (float(np.linalg.norm(np.sin(principal_angles(*pair).angles))) for pair in sides)
-    residual = math.hypot(
-        float(np.linalg.norm(noise @ sides[1][1])), float(np.linalg.norm(noise.T @ sides[0][1]))
-    )
+    residual = math.hypot(_norm(noise @ sides[1][1]), _norm(noise.T @ sides[0][1]))
     return WedinBound(sin_u, sin_v, math.hypot(sin_u, sin_v), _ratio(residual, float(s_hat[r - 1])))
 
 
@@ -196,13 +195,7 @@ def _ratio(error: float, gap: float) -> float:
     return error / gap if gap > 0 else math.inf
 
 
-def _symmetric(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    matrix = finite_array(name, value, ndim=2)
-    if matrix.shape[0] != matrix.shape[1] or not len(matrix):
-        raise ValueError(f"{name} must be square, got shape {matrix.shape}; pass a covariance matrix")
-    gap = float(np.abs(matrix - matrix.T).max())
-    if gap > 1e-8 * float(np.abs(matrix).max()):
-        raise ValueError(
-            f"{name} must be symmetric, got a difference of {gap:.3g}; pass ({name} + {name}.T) / 2"
-        )
-    return np.asarray((matrix + matrix.T) / 2)
+def _norm(values: NDArray[np.float64]) -> float:
+    """Root of the sum of squares; these neither overflow nor vanish."""
+    largest = float(np.abs(values).max())
+    return largest * float(np.linalg.norm(values / largest)) if largest else 0.0

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from porism import checks
 from porism.errors import NumericalWarning
@@ -82,7 +81,7 @@ def alignment_coefficient(
     y: Any,
     r: int,
     *,
-    basis: ArrayLike | None = None,
+    basis: Any = None,
     estimator: str = "crossfit",
     weights: str = "share",
     repeats: int = 2,
@@ -104,7 +103,7 @@ def alignment_coefficient(
         Integer class labels; rows labelled -100 are left out and counted.
     r : int
         Dimension of the subspace, 1..d-1.
-    basis : array_like of shape (r, d), optional
+    basis : array_like or torch tensor of shape (r, d), optional
         Orthonormal rows: this subspace is judged instead of an estimated one, without folds.
     estimator : {"crossfit", "posterior", "permutation", "plugin"}, default "crossfit"
         ``"crossfit"``: subspace from training folds, debiased scatter of held-out rows; the number to report.

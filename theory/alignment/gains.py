@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, integer, positive
+from porism.theory.alignment._inputs import broadcast, symmetric
 
 __all__ = [
-    "adapted_variance",
     "frozen_a_risk",
     "head_start",
     "linear_drop",
     "predicted_accuracy",
     "predicted_accuracy_gain",
+    "residual_variance",
 ]
 
 
@@ -143,11 +144,15 @@ def predicted_accuracy(captured: ArrayLike, delta: ArrayLike, r: ArrayLike, n: A
     """
     from scipy.special import ndtr
 
-    c = _in_range("captured", captured, 0, 1)
-    strength = _in_range("delta", delta, 0)
-    noise = 4 * _in_range("r", r, 1) / _in_range("n", n, 2)
-    kept = c * strength
-    return np.asarray(ndtr(kept / (2 * np.sqrt(kept + noise))))[()]
+    share, strength, dim, rows = broadcast(
+        ("captured", "delta", "r", "n"),
+        _in_range("captured", captured, 0, 1),
+        _in_range("delta", delta, 0),
+        _in_range("r", r, 1),
+        _in_range("n", n, 2),
+    )
+    kept = share * strength
+    return np.asarray(ndtr(kept / (2 * np.sqrt(kept + 4 * dim / rows))))[()]
 
 
 def predicted_accuracy_gain(
@@ -185,13 +190,14 @@ def predicted_accuracy_gain(
     >>> float(round(predicted_accuracy_gain(0.6, 9, 768, 8, 32), 4))
     0.3392
     """
-    share = _in_range("r", r, 1) / _in_range("d", d, 1)
+    dim, ambient = broadcast(("r", "d"), _in_range("r", r, 1), _in_range("d", d, 1))
+    share = dim / ambient
     if (share > 1).any():
         raise ValueError("r must be at most d, got a larger one; r is the dimension of a subspace of R^d")
     return predicted_accuracy(captured, delta, r, n) - predicted_accuracy(share, delta, r, n)
 
 
-def adapted_variance(beta: ArrayLike, cov: ArrayLike, a: ArrayLike, noise: float) -> float:
+def residual_variance(beta: ArrayLike, cov: ArrayLike, a: ArrayLike, noise: float) -> float:
     """Variance that a regression on ``z = A x`` leaves in ``y = beta' x + noise`` (DK-14).
 
     ``noise + beta' S beta - beta' S A' (A S A')^-1 A S beta``.
@@ -201,7 +207,7 @@ def adapted_variance(beta: ArrayLike, cov: ArrayLike, a: ArrayLike, noise: float
     beta : array_like of shape (d,)
         Coefficients.
     cov : array_like of shape (d, d)
-        Covariance S of x, positive definite on the rows of a.
+        Covariance S of x, symmetric and positive definite on the rows of a.
     a : array_like of shape (r, d)
         The factor A, of full row rank.
     noise : float
@@ -215,7 +221,7 @@ def adapted_variance(beta: ArrayLike, cov: ArrayLike, a: ArrayLike, noise: float
     Raises
     ------
     TypeError, ValueError
-        If shapes do not fit, or ``A S A'`` is not positive definite.
+        If shapes do not fit, S is not symmetric, or ``A S A'`` not positive definite.
 
     References
     ----------
@@ -223,10 +229,10 @@ def adapted_variance(beta: ArrayLike, cov: ArrayLike, a: ArrayLike, noise: float
 
     Examples
     --------
-    >>> adapted_variance([3.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]], 0.5)
+    >>> residual_variance([3.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]], 0.5)
     1.5
     """
-    b, s = finite_array("beta", beta, ndim=1), finite_array("cov", cov, ndim=2)
+    b, s = finite_array("beta", beta, ndim=1), symmetric("cov", cov)
     rows = finite_array("a", a, ndim=2)
     if s.shape != (len(b), len(b)) or rows.shape[1] != len(b):
         raise ValueError(
@@ -248,7 +254,7 @@ def frozen_a_risk(variance: float, n: int, r: int) -> float:
     Parameters
     ----------
     variance : float
-        What the features leave unexplained, see `adapted_variance`; > 0.
+        What the features leave unexplained, see `residual_variance`; > 0.
     n : int
         Training samples, above r + 1.
     r : int

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, one_of, positive
 from porism.errors import AssumptionError
+from porism.theory.alignment._inputs import broadcast
 
 __all__ = [
     "bbp_threshold",
@@ -191,6 +192,7 @@ def subcritical_enrichment(ell: ArrayLike, gamma: ArrayLike, eigenvalue: ArrayLi
         )
     edge = (1 + root) ** 2
     seen = edge if eigenvalue is None else finite_array("eigenvalue", eigenvalue)
+    seen, edge = broadcast(("eigenvalue", "ell and gamma"), seen, edge)
     below = edge - np.clip(seen, (1 - root) ** 2, edge)
     with np.errstate(divide="ignore"):
         return np.asarray(ratio * (1 + strength) / ((root - strength) ** 2 + strength * below))[()]
@@ -233,7 +235,7 @@ def covariance_error(ell: ArrayLike, gamma: ArrayLike) -> Any:
     root = np.sqrt(ratio)
     outlier = strength >= 1 + root
     safe = np.where(outlier, strength, 1 + root)
-    value = (1 + safe) * (ratio + np.sqrt(ratio) * np.sqrt(ratio + 4 * safe)) / (2 * safe)
+    value = (1 + 1 / safe) * (ratio + np.sqrt(ratio) * np.sqrt(ratio + 4 * safe)) / 2
     return np.where(outlier, value, ratio + 2 * root)[()]
 
 
@@ -275,14 +277,15 @@ def certificate_threshold(gamma: float, bound: str = "yu_wang_samworth") -> floa
     from scipy.optimize import brentq
 
     ratio = positive("gamma", gamma)
-    edge = (1 + math.sqrt(ratio)) ** 2
+    root = math.sqrt(ratio)
     yws = one_of("bound", bound, ("yu_wang_samworth", "davis_kahan")) == "yu_wang_samworth"
 
     def margin(ell: float) -> float:
         error = float(covariance_error(ell, ratio))
-        return ell - 2 * error if yws else 1 + ell - edge - error
+        return ell - 2 * error if yws else ell - ratio - 2 * root - error
 
-    return float(brentq(margin, 1e-12, 16 * (1 + ratio), xtol=1e-13, rtol=1e-14))
+    top = 16 * (ratio + root)
+    return float(brentq(margin, 0.0, top, xtol=1e-14 * top, rtol=1e-14))
 
 
 def _gamma(gamma: ArrayLike) -> NDArray[np.float64]:
@@ -292,14 +295,8 @@ def _gamma(gamma: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def _both(ell: ArrayLike, gamma: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _both(ell: ArrayLike, gamma: ArrayLike) -> tuple[NDArray[np.float64], ...]:
     strength, ratio = finite_array("ell", ell), _gamma(gamma)
     if (strength < 0).any():
         raise ValueError(f"ell must be >= 0, got {strength.min():g}; it is spike over noise variance")
-    try:
-        first, second = np.broadcast_arrays(strength, ratio)
-    except ValueError:
-        raise ValueError(
-            f"ell and gamma must broadcast, got shapes {strength.shape} and {ratio.shape}; align their axes"
-        ) from None
-    return first, second
+    return broadcast(("ell", "gamma"), strength, ratio)

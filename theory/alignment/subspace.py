@@ -13,7 +13,7 @@ from porism.results import Result
 from porism.theory import linalg
 from porism.theory.alignment import _inputs, _pca
 
-__all__ = ["Subspace", "principal_angles", "principal_subspace"]
+__all__ = ["Subspace", "is_constant", "principal_angles", "principal_subspace"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +43,35 @@ class Subspace(Result):
     eigenvalues: NDArray[np.float64]
     rank: int
     n_random: int
+
+
+def is_constant(x: Any, input_eps: float | None = None) -> bool:
+    """Whether all rows are equal, up to jitter in the last digit of the type that they were computed in.
+
+    Parameters
+    ----------
+    x : array of shape (n, d)
+        Finite features.
+    input_eps : float, optional
+        Machine epsilon of that type; that of x without it.
+
+    Returns
+    -------
+    bool
+        Whether ``mean |x - mean x|^2 <= eps^2 mean |x|^2``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If x holds no finite real numbers in two axes.
+
+    Examples
+    --------
+    >>> is_constant([[0.1, 3.0], [0.1, 3.0]]), is_constant([[0.1], [0.2]])
+    (True, False)
+    """
+    rows, eps = _inputs.features(x)
+    return _pca.has_no_variance(rows, eps if input_eps is None else checks.positive("input_eps", input_eps))
 
 
 def principal_subspace(

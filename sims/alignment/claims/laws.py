@@ -10,12 +10,12 @@ from porism.sims.alignment.claims._oracles import centroid_accuracy, orthonormal
 from porism.sims.alignment.fewshot import train_lora
 from porism.sims.alignment.spiked import sample_class_task
 from porism.theory.alignment import (
-    adapted_variance,
     frozen_a_risk,
     head_start,
     linear_drop,
     predicted_accuracy,
     predicted_accuracy_gain,
+    residual_variance,
 )
 
 __all__ = ["classifier", "delay", "regression"]
@@ -167,7 +167,7 @@ def regression(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
         best = np.linalg.solve(inner, a @ cov @ beta)
         tau = float(0.64 + beta @ cov @ beta - best @ inner @ best)
         values = tau + np.einsum("ni,ij,nj->n", found - best, inner, found - best)
-        law = frozen_a_risk(adapted_variance(beta, cov, a, 0.64), n, r)
+        law = frozen_a_risk(residual_variance(beta, cov, a, 0.64), n, r)
         error = float(values.std(ddof=1)) / math.sqrt(draws)
         worst = max(worst, abs(float(values.mean()) - law) / error)
         numbers[f"n {n}, r {r}: seen / law"] = f"{values.mean():.4f} / {law:.4f}"

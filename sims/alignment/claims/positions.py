@@ -25,6 +25,8 @@ def _watch(rng: np.random.Generator, mean: bool) -> tuple[dict[str, Floats], dic
     A random encoder in float64, read at one position a row, or at the mean of all where `mean`.
     """
     torch = require("torch", "torch")
+    from porism.sims.alignment._encoder_lora import watched
+    from porism.sims.hooks import maps_of_slot
     from porism.sims.tiny_transformer import TinyConfig, TinyTransformer
 
     L, heads = 7, 4
@@ -34,23 +36,9 @@ def _watch(rng: np.random.Generator, mean: bool) -> tuple[dict[str, Floats], dic
     place = torch.from_numpy(rng.integers(L, size=5))
     y, rows = torch.from_numpy(rng.integers(3, size=5)), torch.arange(5)
     head = torch.from_numpy(rng.standard_normal((3, 16)))
-    outs, ins, shares = {}, {}, {}
-
-    def tap(name: str) -> Any:
-        def record(into: Any, out: Any) -> None:
-            ins[name], outs[name] = into, out
-
-        return record
-
-    def attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
-        shares["a"] = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
-        return shares["a"] @ v
-
-    layers = model.named_linears()
-    for name, layer in layers.items():
-        layer.tap = tap(name)
-    model.blocks[1].attend = attend
-    stream = model.norm(model(x, hidden=True)[1][-1])
+    layers, maps = model.named_linears(), list[Any]()
+    with watched(model) as (ins, outs), maps_of_slot(model.blocks[1], maps.append):
+        stream = model.norm(model(x, hidden=True)[1][-1])
     read = stream.mean(dim=1) if mean else stream[rows, place]
     loss = torch.nn.functional.cross_entropy(read @ head.T, y)
     names = list(layers)
@@ -63,7 +51,7 @@ def _watch(rng: np.random.Generator, mean: bool) -> tuple[dict[str, Floats], dic
         weights[name] = slopes[len(names) + i].numpy()
     # slope by each head's output at the token that is read, (row, head, width)
     by_head = slopes[-1][rows, place].reshape(5, heads, -1)
-    pooled = torch.einsum("bht,btd->bhd", shares["a"][rows, :, place], ins["blocks.1.v"])
+    pooled = torch.einsum("bht,btd->bhd", maps[0][rows, :, place], ins["blocks.1.v"])
     found = torch.einsum("bhw,bhd->hwd", by_head, pooled).reshape(16, 16)
     return energy, weights, found.detach().numpy()
 

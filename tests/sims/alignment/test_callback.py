@@ -176,7 +176,8 @@ def test_arguments(callback):
             callback(at=bad)
     with pytest.raises(TypeError, match="reseed_idle must be a bool here"):
         callback(reseed_idle={})
-    assert [callback(at=0.1).step(n) for n in (4, 100, 1234)] == [1, 10, 123]
+    for share in (0.1, np.float32(0.1)):
+        assert [callback(at=share).step(n) for n in (4, 100, 1234)] == [1, 10, 123]
     line = callback(at=7, rotation=np.eye(2), random_state=3)
     state = json.loads(json.dumps(line.state()))
     with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from porism import sims
 from porism.sims.alignment.claims import _oracles as oracles
 from porism.sims.alignment.claims.laws import _drops
 from porism.sims.alignment.claims.pivot import _steady
-from porism.theory.alignment import linear_drop, wedin_bound
+from porism.theory.alignment import linear_drop
 
 LEDGER = {claim.id: claim for claim in sims.ledger("alignment")}
 KINDS = (
@@ -124,11 +124,3 @@ def test_the_interval_and_the_steady_step():
     assert half == pytest.approx(4.302652729911275 / math.sqrt(3), rel=1e-9)
     assert _steady(30, zeroed=False) == pytest.approx(1.0, rel=1e-12)
     assert _steady(1, zeroed=True) == pytest.approx(math.sqrt(1.999), rel=1e-12)
-
-
-def test_a_control_breaks_what_it_names():
-    """A signal of another rank: the bound that the library refuses is in fact exceeded."""
-    rng = np.random.default_rng(3)
-    m = (oracles.orthonormal(rng, 2, 9).T * [1.0, 0.999]) @ oracles.orthonormal(rng, 2, 8)
-    with pytest.raises(ValueError, match="m must have rank r=1, got rank 2"):
-        wedin_bound(m, m + 1e-3, 1)

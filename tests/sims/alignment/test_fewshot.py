@@ -229,7 +229,7 @@ def test_regime():
     assert sweep.random[2, 2] > 0.99  # the ceiling
     assert abs(sweep.gain[2, 2]) < 0.01
     assert (sweep.initial > 0.9).all()
-    with pytest.raises(ValueError, match="n even"):
+    with pytest.raises(ValueError, match="n must be even, got 5"):
         sweep_regime([(8, 5, 1.0, 1e-3)])
 
 
@@ -316,3 +316,7 @@ def test_bad_pivots():
         LinearPivot(3, "svd")
     with pytest.raises(ValueError, match="multiple of C"):
         pivot_paths(n=10, C=4)
+    with pytest.raises(ValueError, match="multiple of C"):
+        measure_conservation(n=10, C=4)
+    with pytest.raises(ValueError, match="at must be strictly between 0 and 1"):
+        compare_pivots(at=1.0)

@@ -148,12 +148,34 @@ def test_heads_stand_in_where_the_model_has_none(adapted):
     assert one.reason.tolist() == two.reason.tolist()
 
 
+@pytest.mark.parametrize("wrap", [dict, tuple, set], ids=["dict", "tuple", "unknown"])
+def test_kinds_of_output(adapted, wrap):
+    """A model of the user's may return its logits in a dict; what is not known is not measured."""
+    torch = adapted.torch
+
+    class Net(torch.nn.Sequential):
+        def forward(self, x):
+            found = super().forward(x)
+            return {"logits": found} if wrap is dict else wrap([found])
+
+    torch.manual_seed(0)
+    net = Net(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    model = adapted.peft.get_peft_model(net, adapted.peft.LoraConfig(r=2, target_modules=["0"]))
+    report = init_pivot_lora(model, [(torch.randn(20, 6), torch.arange(20) % 3)], random_state=0)
+    expected = "not measured: an output of type set" if wrap is set else "largest first-step energy"
+    assert expected in report.reason[0]
+
+
 def test_what_cannot_be_measured_says_so(adapted):
     model, batches = adapted.lora(), adapted.batches()
     bare = [{"input_ids": batch["input_ids"]} for batch in batches]
     report = init_pivot_lora(model, bare, random_state=0)
     assert all(reason.endswith("(not measured: no classes)") for reason in report.reason)
     assert report.centred.all()
+    broken = adapted.lora()
+    adapted.torch.nn.init.constant_(broken.base_model.model.classifier.original_module.weight, float("inf"))
+    report = init_pivot_lora(broken, batches, random_state=0)
+    assert all(reason.endswith("(not measured: gradients that are not finite)") for reason in report.reason)
     same = [batch | {"labels": batch["labels"] * 0} for batch in batches]
     assert "fewer than two classes" in init_pivot_lora(model, same).reason[0]
     inner = model.base_model.model.bert
@@ -335,9 +357,13 @@ def test_regression_targets_are_no_matter(adapted):
     model, batches = adapted.lora(), adapted.batches()
     init_pivot_lora(model, batches, measure=False)
     expected = {n: a.clone() for n, (a, _) in adapted.factors(model).items()}
-    report = init_pivot_lora(model, [b | {"labels": b["labels"].float()} for b in batches])
-    assert report.n_seen == 24
-    assert all(adapted.torch.equal(expected[n], a) for n, (a, _) in adapted.factors(model).items())
+    real = [batch["labels"].float() for batch in batches]
+    for labels in (real, [y.numpy() for y in real], [y.tolist() for y in real]):
+        given = [batch | {"labels": y} for batch, y in zip(batches, labels, strict=True)]
+        pairs = [({"input_ids": batch["input_ids"]}, batch["labels"]) for batch in given]
+        for data in (given, pairs):
+            assert init_pivot_lora(model, data).n_seen == 24
+            assert all(adapted.torch.equal(expected[n], a) for n, (a, _) in adapted.factors(model).items())
 
 
 def test_dora_keeps_the_output(adapted):
@@ -412,8 +438,9 @@ def test_bad_arguments_change_nothing(adapted):
         init_pivot_lora(model, batches, match_norm="unit")
     model = adapted.lora()
     before, flags = adapted.checksum(model), [p.requires_grad for p in model.parameters()]
-    with pytest.raises(ValueError, match=r"^need at least 2 samples, got 1"):
-        init_pivot_lora(model, adapted.batches(count=1, size=1), pooling="target")
+    for pooling in ("target", "auto"):
+        with pytest.raises(ValueError, match=r"^need at least 2 samples, got 1 for module 'base_model"):
+            init_pivot_lora(model, adapted.batches(count=1, size=1), pooling=pooling)
     with pytest.raises(ValueError, match="batches must hold at least one batch"):
         init_pivot_lora(model, [])
     with contextlib.suppress(Exception):  # whatever the model raises on a token that does not exist

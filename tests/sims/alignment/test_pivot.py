@@ -420,7 +420,9 @@ def refusals(adapted):
     yield model, None, {"rotation": "haar"}, ValueError, "rotation must be 'svd', 'random' or an orthogonal"
     yield model, None, {"rotation": np.eye(2)}, ValueError, r"rotation must have shape \(r, r\) = \(3, 3\)"
     yield model, None, {"rotation": 2 * np.eye(3)}, ValueError, "rotation must be orthogonal"
-    yield model, None, {"rotation": np.full((3, 3), np.nan)}, ValueError, "rotation must be orthogonal"
+    yield model, None, {"rotation": np.full((3, 3), np.nan)}, ValueError, "rotation must be finite"
+    yield model, None, {"rotation": [[1, 0], [0]]}, ValueError, "rotation must be a rectangular array"
+    yield model, None, {"rotation": 1j * np.eye(3)}, TypeError, "rotation must hold real numbers"
     yield model, None, {"adapter_name": "x"}, ValueError, "adapter_name must be one of 'default', got 'x'"
     yield torch.nn.Linear(2, 2), None, {}, TypeError, "without any; call get_peft_model first"
     for other in (

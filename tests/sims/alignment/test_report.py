@@ -1,17 +1,13 @@
 """The report: recommendations from numbers, subspaces of tokens judged by samples, table, text, file."""
 
-import dataclasses
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from porism.errors import NumericalWarning
-from porism.sims.alignment import _grouped
-from porism.sims.alignment.features import Features
 from porism.sims.alignment.report import AlignmentReport, AlignmentRow, _recommend, alignment_report
-from porism.theory.alignment import AlignmentResult, _pca, alignment_coefficient, principal_subspace
+from porism.theory.alignment import AlignmentResult
 
 
 def result(**change):
@@ -41,73 +37,6 @@ def test_recommendation(change, recommendation, reason):
     found = _recommend(result(**change), 0.02)
     assert found[0] == recommendation
     assert reason in found[1]
-
-
-def made(n=32, tokens=1, d=12, seed=0, shift=3.0, within=0.0):
-    """Classes apart along the first axis; within a sample tokens move along axes 5 and 6 by `within`."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 2
-    means = rng.normal(size=(n, d))
-    means[:, 0] += shift * (2 * y - 1)
-    x = np.repeat(means, tokens, axis=0)
-    noise = within * rng.normal(size=(n, tokens, 2))
-    x[:, 5:7] += (noise - noise.mean(axis=1, keepdims=True)).reshape(-1, 2)
-    return Features(x, np.repeat(y, tokens), n, sample=np.repeat(np.arange(n), tokens))
-
-
-def test_one_row_a_sample_is_the_plain_coefficient():
-    features = made()
-    found = _grouped.coefficient(features, 2, {}, 5)
-    expected = alignment_coefficient(features.x, features.y, 2, random_state=5)
-    assert dataclasses.asdict(found) == pytest.approx(dataclasses.asdict(expected), nan_ok=True)
-
-
-def test_equal_rows_of_a_sample_count_once():
-    """Repeating each row changes neither the subspace nor the signal: same folds, same numbers."""
-    one, many = _grouped.coefficient(made(), 3, {}, 5), _grouped.coefficient(made(tokens=4), 3, {}, 5)
-    for name in ("rho", "captured", "captured_unclipped", "signal_z", "predicted_gain", "n", "d"):
-        assert getattr(one, name) == pytest.approx(getattr(many, name), abs=1e-9)
-
-
-def test_subspaces_come_from_the_rows_and_signal_from_the_samples():
-    """Tokens move far along two axes without signal: those take the subspace, as they would in an adapter."""
-    features = made(tokens=6, within=40.0)
-    found = _grouped.coefficient(features, 2, {}, 1)
-    assert np.abs(principal_subspace(features.x, 2).basis[:, 0]).max() < 0.1
-    assert found.captured < 0.05
-    assert found.signal_detected
-    assert found.n == 32
-    single = features.per_sample()
-    assert alignment_coefficient(single.x, single.y, 2, random_state=1).captured > 0.9
-
-
-def test_samples_are_never_split(monkeypatch):
-    """Each subspace comes from all rows of the training samples; each sample is held out once a partition."""
-    features, used = made(n=24, tokens=3, within=1.0), []
-
-    def centred(rows):
-        used.append([int(np.flatnonzero((features.x == row).all(axis=1))[0]) for row in rows])
-        return _pca.centred(rows)
-
-    monkeypatch.setattr(_grouped, "_pca", SimpleNamespace(centred=centred, top=_pca.top))
-    _grouped.coefficient(features, 2, {"repeats": 3}, 0)
-    assert len(used) == 18  # 12 samples a class, 2 of them a fold: 6 folds, 3 partitions
-    held = np.zeros(24)
-    for rows in used:
-        counts = np.bincount(np.array(rows) // 3, minlength=24)
-        assert set(counts) == {0, 3}
-        assert [(counts[c::2] == 0).sum() for c in (0, 1)] == [2, 2]
-        held += counts == 0
-    assert held.tolist() == [3] * 24
-
-
-def test_too_few_rows_are_completed():
-    x = np.outer(np.arange(16.0) % 2 + 0.01 * np.arange(16), np.eye(6)[0])
-    features = Features(np.repeat(x, 2, axis=0), np.repeat(np.arange(16) % 2, 2), 16,
-                        sample=np.repeat(np.arange(16), 2))  # fmt: skip
-    found = _grouped.coefficient(features, 3, {}, 0)
-    assert found.n_random == 2
-    assert found.captured == pytest.approx(1.0)
 
 
 def report(*rows):

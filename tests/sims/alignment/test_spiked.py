@@ -127,6 +127,8 @@ def test_draw_keeps_the_population(tmp_path):
         (lambda: sample_spiked(0, 3, [1.0]), "n must be"),
         (lambda: sample_spiked(3, 3, [-1.0]), "ells must be"),
         (lambda: sample_spiked(3, 1, [1.0, 2.0]), "ells must be"),
+        (lambda: sample_spiked(3, 4, [[1.0, 2.0]]), "ells must be at most"),
+        (lambda: sample_spiked(3, 4, [[1.0], [2.0, 3.0]]), "ells must be a rectangular array"),
         (lambda: sample_class_task(8, 4, 1, 1.0), "C must be"),
         (lambda: sample_class_task(8, 4, 2, 0.0), "delta must be"),
         (lambda: sample_class_task(3, 4, 3, 1.0, [1.0, 1.0]), "d must be"),

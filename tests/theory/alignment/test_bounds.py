@@ -94,6 +94,19 @@ def test_no_gap_and_whole_space():
     assert wedin_bound(np.diag([1, 0]), np.zeros((2, 2)), 1).bound == math.inf
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+def test_bounds_do_not_depend_on_the_scale(scale):
+    """Squares of the entries would vanish, and with them a bound, or overflow."""
+    cov, hat = np.diag([4.0, 1, 1]), np.diag([4.0, 1, 1]) + 0.1
+    found, same = davis_kahan_bound(cov * scale, hat * scale, 1), davis_kahan_bound(cov, hat, 1)
+    assert found.yu_wang_samworth == pytest.approx(same.yu_wang_samworth, rel=1e-12)
+    assert found.davis_kahan == pytest.approx(same.davis_kahan, rel=1e-12)
+    assert found.err_f == pytest.approx(same.err_f * scale, rel=1e-12)
+    m = np.diag([2.0, 0])
+    found, same = (wedin_bound(m * s, (m + 0.1) * s, 1) for s in (scale, 1.0))
+    assert found.bound == pytest.approx(same.bound, rel=1e-12)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="symmetric"):
         davis_kahan_bound([[1, 2], [0, 1]], np.eye(2), 1)

@@ -184,6 +184,17 @@ def test_order_of_rows_and_names_of_classes(seed, given_basis, estimator):
     assert second.signal_z == pytest.approx(first.signal_z, rel=1e-9)
 
 
+@pytest.mark.parametrize("estimator", ["crossfit", "posterior", "plugin", "permutation"])
+@pytest.mark.parametrize("power", [-500, 500])
+def test_no_scale_is_too_small_or_too_large(estimator, power):
+    """A power of two changes no digit of the rows, and none of what is made of their fourth powers."""
+    x, y = sample()
+    options = {"estimator": estimator, "ci": estimator == "crossfit", "random_state": 0}
+    found, same = (alignment_coefficient(z, y, 2, **options) for z in (x * 2.0**power, x))
+    assert 0 < same.signal_z < math.inf
+    assert str(found) == str(same)
+
+
 def test_random_subspaces_have_rho_zero():
     """Given random bases: the mean of the unclipped rho is 0 within sampling error (DK-17)."""
     x, y = sample(40, 12, signal=6.0)
@@ -213,6 +224,12 @@ def test_ignored_rows_and_kinds_of_input(needs):
     assert found.n == 24
     assert found.rho == pytest.approx(same.rho, abs=1e-9)
     torch = needs("torch")
+    basis = principal_subspace(x, 2).basis
+    weight = torch.nn.Parameter(torch.tensor(basis))
+    judged = alignment_coefficient(x, y, 2, basis=weight)
+    assert judged.rho == alignment_coefficient(x, y, 2, basis=basis).rho
+    with pytest.raises(TypeError, match="x must hold real numbers, got dtype complex64"):
+        alignment_coefficient(torch.tensor(x).to(torch.complex64), y, 2)
     half = torch.tensor(x).to(torch.bfloat16)
     found = alignment_coefficient(half, torch.tensor(y), 2, random_state=0)
     assert found.rho == alignment_coefficient(half.double().numpy(), y, 2, random_state=0).rho

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from porism.theory.alignment import (
-    adapted_variance,
     first_step,
     frozen_a_risk,
     haar_moments,
@@ -19,6 +18,7 @@ from porism.theory.alignment import (
     predicted_accuracy,
     predicted_accuracy_gain,
     random_energy,
+    residual_variance,
     token_energy,
 )
 
@@ -178,11 +178,11 @@ def test_frozen_risk_by_simulation():
     fit = np.linalg.solve(z.transpose(0, 2, 1) @ z, (z.transpose(0, 2, 1) @ y[..., None]))[..., 0]
     gap = fit @ a - beta
     risk = noise + np.einsum("id,de,ie->i", gap, cov, gap)
-    expected = frozen_a_risk(adapted_variance(beta, cov, a, noise), n, r)
+    expected = frozen_a_risk(residual_variance(beta, cov, a, noise), n, r)
     assert np.mean(risk) == pytest.approx(expected, abs=4 * np.std(risk) / math.sqrt(4000))
     # the residual variance is the least over all coefficients on A x
     best = np.linalg.solve(a @ cov @ a.T, a @ cov @ beta) @ a - beta
-    assert adapted_variance(beta, cov, a, noise) == pytest.approx(noise + best @ cov @ best)
+    assert residual_variance(beta, cov, a, noise) == pytest.approx(noise + best @ cov @ best)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,11 @@ def test_frozen_risk_by_simulation():
         (lambda: predicted_accuracy(1.1, 1, 1, 8), "captured must be in [0, 1]"),
         (lambda: predicted_accuracy(0.5, -1, 1, 8), "delta must be >= 0"),
         (lambda: predicted_accuracy_gain(0.5, 1, 3, 4, 8), "r must be at most d"),
-        (lambda: adapted_variance([1, 1], np.eye(2), np.zeros((1, 2)), 1), "full row rank"),
-        (lambda: adapted_variance([1, 1], np.eye(3), np.eye(2), 1), "must fit"),
+        (lambda: residual_variance([1, 1], np.eye(2), np.zeros((1, 2)), 1), "full row rank"),
+        (lambda: residual_variance([1, 1], np.eye(3), np.eye(2), 1), "must fit"),
+        (lambda: residual_variance([1, 1], [[1, 5], [0, 1]], np.eye(2), 1), "cov must be symmetric"),
+        (lambda: predicted_accuracy([0.1, 0.2], [1, 2, 3], 4, 16), "broadcast, got shapes (2,), (3,), ()"),
+        (lambda: predicted_accuracy_gain(0.1, 1, [8, 9], [1, 2, 3], 16), "r, d must broadcast"),
         (lambda: frozen_a_risk(1, 4, 3), "n must be >= 5"),
     ],
 )

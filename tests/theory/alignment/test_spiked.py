@@ -88,6 +88,10 @@ def test_limits_of_certificates():
         ell = certificate_threshold(g)
         assert 2 * covariance_error(ell, g) == pytest.approx(ell, rel=1e-10)
         assert ell > bbp_threshold(g)
+    # in the limits: error 2 sqrt(gamma), and ell = c gamma with c = 1 + sqrt(1 + 4 c) or 2 c - 3 the root
+    for bound, most in (("yu_wang_samworth", 6.0), ("davis_kahan", 2 + np.sqrt(2))):
+        assert certificate_threshold(1e-30, bound) == pytest.approx(4e-15, rel=1e-9)
+        assert certificate_threshold(1e160, bound) == pytest.approx(most * 1e160, rel=1e-9)
 
 
 @given(GAMMA, st.floats(0.01, 100))
@@ -131,6 +135,8 @@ def test_bad_input(law):
 def test_more_bad_input():
     with pytest.raises(AssumptionError, match="spike_overlap"):
         subcritical_enrichment([0, 3], 4)
+    with pytest.raises(ValueError, match="eigenvalue, ell and gamma must broadcast"):
+        subcritical_enrichment([0.5, 1], 4, [1, 2, 3])
     with pytest.raises(ValueError, match="gamma"):
         bbp_threshold(0)
     with pytest.raises(ValueError, match="bound"):
