@@ -148,8 +148,17 @@ class TextCorpus:
         -------
         str
             Text.
+
+        Raises
+        ------
+        ValueError
+            If an id is out of range.
         """
-        return "".join(self.symbols[int(i)] for i in ids)
+        wanted = [int(i) for i in ids]
+        if wanted and not 0 <= min(wanted) <= max(wanted) < self.vocab:
+            got = f"{min(wanted)}..{max(wanted)}"
+            raise ValueError(f"ids must be in 0..{self.vocab - 1}, got {got}; encode with the same corpus")
+        return "".join(self.symbols[i] for i in wanted)
 
     def batches(self, batch: int = 16, length: int = 128) -> TokenBatches:
         """Draw windows of the training part.

@@ -68,7 +68,7 @@ class TinyTransformer(nn.Module):
                 f"config must have at most {MAX_PARAMETERS:,} parameters, got {config.n_parameters:,}; "
                 "make it smaller or pass allow_large=True"
             )
-        self.config, self.seed = config, integer("seed", seed, 0)
+        self.config, self.seed = config, integer("seed", seed, 0, 2**64 - 1)
         self.tokenizer = self.corpus_hash = ""
         generator = torch.Generator().manual_seed(self.seed)
 
@@ -132,8 +132,7 @@ class TinyTransformer(nn.Module):
             `max_len` tokens, or a cache comes without positions or with readout "mean" or "token".
         """
         c = self.config
-        past = 0 if cache is None or cache[0][0] is None else int(cache[0][0].shape[2])
-        batch, T = self._check(x, past, cache, positions)
+        batch, T, past = self._check(x, cache, positions)
         h = (
             F.embedding(x.long(), self.embedding)
             if c.vocab
@@ -246,12 +245,13 @@ class TinyTransformer(nn.Module):
         MissingExtraError
             If safetensors is not installed.
         OSError
-            If the file does not exist.
+            If the file does not exist or is a folder.
         ValueError
             If the file is no saved model, is damaged, or comes from a later version.
         """
         name = os.fspath(path)
         safetensors = require("safetensors", "hf")
+        open(name, "rb").close()  # errors that name the file, as safetensors' own do not
         try:
             with safetensors.safe_open(name, framework="pt") as stored:
                 header = json.loads(stored.metadata()["porism"])
@@ -278,8 +278,9 @@ class TinyTransformer(nn.Module):
             raise ValueError(f"{name} holds a model that does not fit its config: {error}") from error
         return model
 
-    def _check(self, x: Tensor, past: int, cache: Cache | None, positions: Tensor | None) -> tuple[int, int]:
-        c = self.config
+    def _check(self, x: Tensor, cache: Cache | None, positions: Tensor | None) -> tuple[int, int, int]:
+        """Numbers of rows, of tokens, and of tokens in the cache."""
+        c, past = self.config, 0
         expected = "(B, T)" if c.vocab else f"(B, T, {c.input_dim})"
         if x.ndim != (2 if c.vocab else 3) or 0 in x.shape or (c.input_dim and x.shape[2] != c.input_dim):
             raise ValueError(f"x must have shape {expected} without an empty axis, got {tuple(x.shape)}")
@@ -291,11 +292,6 @@ class TinyTransformer(nn.Module):
                 "use the corpus that the config was made for"
             )
         batch, T = int(x.shape[0]), int(x.shape[1])
-        if past + T > c.max_len:
-            raise ValueError(
-                f"x must have at most max_len={c.max_len} tokens, got {past + T}"
-                f"{f', {past} of them in the cache' if past else ''}; shorten it or make a longer model"
-            )
         if cache is not None:
             if len(cache) != c.layers or any(len(entry) != 2 for entry in cache):
                 raise ValueError(f"cache must be {c.layers} lists of two; start from model.new_cache()")
@@ -303,6 +299,12 @@ class TinyTransformer(nn.Module):
                 raise ValueError("positions must be passed with a cache, got None; pass past, ..., past+T-1")
             if c.readout in ("mean", "token"):
                 raise ValueError(f"cache must be None with readout={c.readout!r}; use 'all' or 'last'")
+            past = 0 if cache[0][0] is None else int(cache[0][0].shape[2])
+        if past + T > c.max_len:
+            raise ValueError(
+                f"x must have at most max_len={c.max_len} tokens, got {past + T}"
+                f"{f', {past} of them in the cache' if past else ''}; shorten it or make a longer model"
+            )
         if positions is not None:
             if positions.dtype == torch.bool or positions.is_floating_point():
                 raise TypeError(f"positions must be integers, got {positions.dtype}; convert with .long()")
@@ -310,7 +312,7 @@ class TinyTransformer(nn.Module):
                 raise ValueError(
                     f"positions must have shape ({T},) or ({batch}, {T}), got {tuple(positions.shape)}"
                 )
-        return batch, T
+        return batch, T, past
 
     def _mask(
         self, key_mask: Tensor | None, batch: int, T: int, past: int, device: torch.device

@@ -55,6 +55,8 @@ def text_corpus(text: str, *, name: str = "text", vocab: int = 96) -> TextCorpus
 
     Raises
     ------
+    TypeError
+        If the text is no str.
     ValueError
         If the text is too short for so many ids.
 
@@ -74,6 +76,8 @@ def text_corpus(text: str, *, name: str = "text", vocab: int = 96) -> TextCorpus
     >>> corpus.symbols[96:], corpus.decode(corpus.encode("ab ab"))
     (('ab', ' ab'), 'ab ab')
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}; decode it first")
     if len(text) < 20:
         raise ValueError(f"text must have at least 20 characters, got {len(text)}; pass a longer one")
     return make_text(text, name, integer("vocab", vocab, 96, 2**15))

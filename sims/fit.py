@@ -104,7 +104,7 @@ def fit(
     weight_decay : float, default 0.1
         Decoupled decay of the parameters with two axes, also of embeddings and positions; >= 0.
     betas : pair of float, default (0.9, 0.95)
-        Decay rates of AdamW's two averages.
+        Decay rates of AdamW's two averages, in [0, 1).
     clip : float or None, default 1.0
         Largest global norm of the gradient; None: no limit.
     optimizer : {"adamw", "muon"} or callable, default "adamw"
@@ -162,6 +162,8 @@ def fit(
     steps, eval_every = integer("steps", steps, 1), integer("eval_every", eval_every, 1)
     length = integer("schedule_steps", steps if schedule_steps is None else schedule_steps, steps)
     lr, warmup = positive("lr", lr), integer("warmup", warmup, 0)
+    if len(betas) != 2 or 1 in betas:
+        raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}; pass (0.9, 0.95)")
     betas = (probability("betas[0]", betas[0]), probability("betas[1]", betas[1]))
     if weight_decay:
         positive("weight_decay", weight_decay)

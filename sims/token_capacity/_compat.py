@@ -70,7 +70,8 @@ def read_causal(backbone: Any, causal: bool | None) -> bool:
     name = type(backbone).__name__
     if len(said) > 1:
         raise ValueError(
-            f"{name} mixes causal and bidirectional attention, which has no one answer to causal"
+            f"{name} mixes causal and bidirectional attention, which is not supported; "
+            "train it on all positions"
         )
     if not said and causal is None:
         raise ValueError(
@@ -78,7 +79,8 @@ def read_causal(backbone: Any, causal: bool | None) -> bool:
         )
     if said and causal is not None and causal not in said:
         raise ValueError(
-            f"causal must agree with {name}, whose attention is causal={not causal}, got {causal}"
+            f"causal must agree with {name}, whose attention is causal={not causal}, got {causal}; "
+            "leave it out"
         )
     return causal if causal is not None else said.pop()
 
@@ -120,7 +122,7 @@ def position_ids(backbone: Any, given: Any, ids: Any, real: Any, causal: bool, m
             (rows, length),
         ):
             got = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
-            raise ValueError(f"position_ids must have shape ({rows}, {length}), got {got}")
+            raise ValueError(f"position_ids must have shape ({rows}, {length}), got {got}; pass one a token")
         given = given.expand(rows, length)
         _refuse_packed(given, real, causal and not masked)
         return given

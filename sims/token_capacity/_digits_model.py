@@ -102,9 +102,8 @@ def backbone(
     seen = None
     if causal:
         at = torch.arange(LENGTH)
-        here = at if positions is None else positions[..., None]
-        seen = here >= at if positions is not None else at[:, None] >= at
-        seen = seen.view(-1, 1, count, LENGTH) if positions is not None else seen
+        here = at if positions is None else positions.reshape(runs * rows, 1, count)
+        seen = here[..., None] >= at
     for layer in range(LAYERS):
         x = _norm(w, f"{layer}.norm_1", h)
         q, k, v = (linear(w, f"{layer}.{part}", x) for part in "qkv")

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from porism.checks import require
 from porism.sims.drawing import is_paper
+from porism.sims.token_capacity._models import value_energies
 from porism.sims.token_capacity.worlds import (
     WIDTH_FAMILIES,
     causal_averages,
     delimited_rows,
-    position_gradients,
     random_model,
     width_family,
 )
@@ -216,20 +216,12 @@ def energies(scale: str, seed: int) -> dict[tuple[str, float, int], Floats]:
     length, rows = (64, 64) if is_paper(scale) else (16, 8)
     rng = np.random.default_rng(seed)
     ids, labels = (torch.from_numpy(rng.integers(3, 31, (rows, length))) for _ in range(2))
-    names = {layer: f"model.layers.{layer}.self_attn.v_proj" for layer in (1, 3)}
     found = {}
     for std in (0.02, 0.2):
         model = random_model("llama", rng, std=std, jitter=0.0, layers=4, width=32)
         for loss, keep in (("all", slice(None)), ("last", slice(-1, None))):
-
-            def run(model: Any = model, keep: slice = keep) -> Any:
-                logits, wanted = model(input_ids=ids).logits[:, keep], labels[:, keep]
-                return torch.nn.functional.cross_entropy(logits.mT, wanted, reduction="none").mean(1).sum()
-
-            seen = position_gradients(model, run, names.values())
-            for layer, name in names.items():
-                x, g = seen[name]
-                found[loss, std, layer] = ((x**2).sum(-1) * (g**2).sum(-1)).sum(0)
+            for layer, energy in value_energies(model, ids, labels, keep).items():
+                found[loss, std, layer] = energy
     return found
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from porism._models import check_ids
 from porism.checks import require
 from porism.sims.token_capacity import _compat
 from porism.sims.token_capacity._positions import Plan, real_tokens
@@ -12,77 +13,82 @@ from porism.sims.token_capacity._positions import Plan, real_tokens
 class Inputs:
     """Checked inputs of a forward pass, and what each pass gets of them."""
 
-    backbone: Any
-    causal: bool
-    input_ids: Any
-    inputs_embeds: Any
-    attention_mask: Any
-    position_ids: Any
-    per_token: dict[str, Any]
-    real: Any = None
-    ids: Any = None  # explicit position ids
-    plain: Any = None  # what the caller passed
+    tokens: dict[str, Any]  # a value for each token, explicit position ids among them if the model takes them
+    real: Any  # (B, T) bool
+    plain: dict[str, Any]  # what the caller passed
 
-    def __post_init__(self) -> None:
-        torch = require("torch", "torch")
-        if (self.input_ids is None) == (self.inputs_embeds is None):
-            raise ValueError("pass exactly one of input_ids and inputs_embeds")
-        main = self.input_ids if self.inputs_embeds is None else self.inputs_embeds
-        name, axes = ("input_ids", 2) if self.inputs_embeds is None else ("inputs_embeds", 3)
-        if not isinstance(main, torch.Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(main).__name__}; convert it")
-        if main.ndim != axes or 0 in main.shape:
-            raise ValueError(f"{name} must have {axes} axes, none empty, got shape {tuple(main.shape)}")
-        shape = (int(main.shape[0]), int(main.shape[1]))
-        extra = {key: value for key, value in self.per_token.items() if value is not None}
-        _compat.check_inputs(self.backbone, extra, shape)
-        extra = {key: value for key, value in extra.items() if isinstance(value, torch.Tensor)}
-        mask = self.attention_mask
-        if mask is None:
-            real = torch.ones(shape, dtype=torch.bool, device=main.device)
-        elif not isinstance(mask, torch.Tensor):
-            raise TypeError(f"attention_mask must be a tensor (B, T), got {type(mask).__name__}; convert it")
-        else:
-            real = real_tokens(mask)
-            if tuple(real.shape) != shape:
-                raise ValueError(f"attention_mask must have shape {shape}, got {tuple(real.shape)}")
-        given = {name: main, "attention_mask": mask, "position_ids": self.position_ids, **extra}
-        given = {key: value for key, value in given.items() if value is not None}
-        for key, value in given.items():
-            if getattr(value, "device", main.device) != main.device:
-                raise ValueError(f"{key} must be on the device of {name} ({main.device}), got {value.device}")
-        ids = _compat.position_ids(
-            self.backbone, self.position_ids, self.input_ids, real, self.causal, mask is not None
-        )
-        if self.position_ids is not None:
-            given["position_ids"] = ids
-        _compat.check_rope(self.backbone, ids)
-        if _compat.takes(self.backbone, "use_cache"):
-            given["use_cache"] = False
-        found = {"per_token": {name: main, **extra}, "real": real, "ids": ids, "plain": given}
-        for key, value in found.items():
-            object.__setattr__(self, key, value)
-
-    def first(self, length: int) -> dict[str, Any]:
+    def first(self, length: int, model: Any) -> dict[str, Any]:
         """The first tokens, for the recording pass."""
-        return self._complete({key: value[:, :length] for key, value in self._tokens().items()}, None)
+        return _without_cache({key: value[:, :length] for key, value in self.tokens.items()}, model)
 
     def at(self, index: Any, model: Any) -> dict[str, Any]:
         """The tokens at (B, k) indices, for the replay."""
         picked = {}
-        for key, value in self._tokens().items():
+        for key, value in self.tokens.items():
             place = index.view(*index.shape, *(1,) * (value.ndim - 2)).expand(*index.shape, *value.shape[2:])
             picked[key] = value.gather(1, place)
-        return self._complete(picked, model)
+        return _without_cache(picked, model)
 
-    def _tokens(self) -> dict[str, Any]:
-        takes = _compat.takes(self.backbone, "position_ids")
-        return {**self.per_token, **({"position_ids": self.ids} if takes else {})}
 
-    def _complete(self, chosen: dict[str, Any], model: Any) -> dict[str, Any]:
-        if _compat.takes(model or self.backbone, "use_cache"):
-            chosen["use_cache"] = False
-        return chosen
+def _without_cache(given: dict[str, Any], model: Any) -> dict[str, Any]:
+    return {**given, "use_cache": False} if _compat.takes(model, "use_cache") else given
+
+
+def read(
+    backbone: Any,
+    causal: bool,
+    /,
+    *,
+    input_ids: Any = None,
+    inputs_embeds: Any = None,
+    attention_mask: Any = None,
+    position_ids: Any = None,
+    **per_token: Any,
+) -> Inputs:
+    """Check the inputs of a forward pass."""
+    torch = require("torch", "torch")
+    if (input_ids is None) == (inputs_embeds is None):
+        got = "neither" if input_ids is None else "both"
+        raise ValueError(f"exactly one of input_ids and inputs_embeds must be given, got {got}; pass one")
+    name, main, axes = "input_ids", input_ids, 2
+    if inputs_embeds is not None:
+        name, main, axes = "inputs_embeds", inputs_embeds, 3
+    if not isinstance(main, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(main).__name__}; convert it")
+    if main.ndim != axes or 0 in main.shape:
+        found = tuple(main.shape)
+        raise ValueError(f"{name} must have {axes} axes, none empty, got shape {found}; reshape it")
+    if inputs_embeds is None:
+        if main.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"input_ids must be long or int, got {main.dtype}; convert them with .long()")
+        check_ids(backbone, main)
+    shape = (int(main.shape[0]), int(main.shape[1]))
+    _compat.check_inputs(backbone, per_token, shape)
+    tokens = {key: value for key, value in per_token.items() if isinstance(value, torch.Tensor)}
+    given = {name: main, "attention_mask": attention_mask, "position_ids": position_ids, **tokens}
+    given = {key: value for key, value in given.items() if value is not None}
+    if attention_mask is None:
+        real = torch.ones(shape, dtype=torch.bool, device=main.device)
+    elif not isinstance(attention_mask, torch.Tensor):
+        got = type(attention_mask).__name__
+        raise TypeError(f"attention_mask must be a tensor (B, T), got {got}; convert it")
+    else:
+        real = real_tokens(attention_mask)
+        if tuple(real.shape) != shape:
+            found = tuple(real.shape)
+            raise ValueError(f"attention_mask must have shape {shape}, got {found}; pass one entry a token")
+    for key, value in given.items():
+        if getattr(value, "device", main.device) != main.device:
+            got = f"{value.device}; move one"
+            raise ValueError(f"{key} must be on the device of {name} ({main.device}), got {got}")
+    ids = _compat.position_ids(backbone, position_ids, input_ids, real, causal, attention_mask is not None)
+    _compat.check_rope(backbone, ids)
+    tokens = {name: main, **tokens}
+    if _compat.takes(backbone, "position_ids"):
+        tokens["position_ids"] = ids
+    if position_ids is not None:
+        given["position_ids"] = ids
+    return Inputs(tokens, real, _without_cache(given, backbone))
 
 
 def targets(labels: Any, where: Plan, causal: bool) -> tuple[Any, int]:
@@ -92,7 +98,8 @@ def targets(labels: Any, where: Plan, causal: bool) -> tuple[Any, int]:
         got = labels.dtype if isinstance(labels, torch.Tensor) else type(labels).__name__
         raise TypeError(f"labels must be an integer tensor (B, T), got {got}; convert them to long")
     if labels.shape != where.real.shape:
-        raise ValueError(f"labels must have shape {tuple(where.real.shape)}, got {tuple(labels.shape)}")
+        shape = tuple(where.real.shape)
+        raise ValueError(f"labels must have shape {shape}, got {tuple(labels.shape)}; pass one a token")
     labels = labels.long()
     if causal:  # label j belongs to position j - 1
         labels = torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], -100)], dim=1)

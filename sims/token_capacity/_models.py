@@ -1,6 +1,6 @@
 """Random transformers of three shapes, what their linear maps see, and what their graphs keep."""
 
-import warnings
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -196,6 +196,20 @@ def position_gradients(
     }
 
 
+def value_energies(model: Any, ids: Any, labels: Any, keep: slice) -> dict[int, Floats]:
+    """Trace of K_t (T,) of the value maps of layers 1 and 3 of a Llama; the loss reads the positions kept."""
+    torch = require("torch", "torch")
+    names = {f"model.layers.{layer}.self_attn.v_proj": layer for layer in (1, 3)}
+
+    def run() -> Any:
+        logits, wanted = model(input_ids=ids).logits[:, keep], labels[:, keep]
+        # the mean over positions of each row, summed over rows
+        return torch.nn.functional.cross_entropy(logits.mT, wanted, reduction="none").mean(1).sum()
+
+    found = position_gradients(model, run, names)
+    return {names[name]: ((x**2).sum(-1) * (g**2).sum(-1)).sum(0) for name, (x, g) in found.items()}
+
+
 def saved_bytes(
     family: str,
     arm: str,
@@ -255,6 +269,7 @@ def saved_bytes(
     length = integer("length", length, 1)
     k = integer("k", k, 1, length)
     torch = require("torch", "torch")
+    from porism.sims.token_capacity._peers import checkpointed
     from porism.sims.token_capacity.memory import measure_saved_bytes
     from porism.sims.token_capacity.subset import SubsetBackprop
 
@@ -264,11 +279,6 @@ def saved_bytes(
     ids = torch.from_numpy(stream.integers(3, 31, (1, length)))
     head, model.config.use_cache = model.get_output_embeddings(), False
     wrapper = SubsetBackprop(model, verify="never")
-    if arm == "checkpoint":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # transformers is about to rename it
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        model.train()  # it is off in evaluation mode; there is no dropout
 
     def run() -> Any:
         if arm == "subset":
@@ -277,4 +287,5 @@ def saved_bytes(
             hidden = model.base_model(input_ids=ids).last_hidden_state[:, -k:]
         return head(hidden).logsumexp(-1).sum()
 
-    return measure_saved_bytes(run, model)
+    with checkpointed(model) if arm == "checkpoint" else contextlib.nullcontext():
+        return measure_saved_bytes(run, model)

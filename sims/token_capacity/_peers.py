@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from porism.sims.token_capacity._cut import cut_everywhere
+
 __all__ = [
     "ATTENTIONS",
     "Arms",
@@ -181,39 +183,9 @@ def replayed_by(attention: Any) -> Iterator[None]:
 
 
 def cut_gradients(net: Any, ids: Any, chosen: Any) -> dict[str, Any]:
-    """Gradients of `weighted` hidden states (selected ones): the full pass, constants where not chosen.
-
-    Every output of a leaf module and every query, key and value (B, T, ...) outside `chosen` (B, T) is
-    detached, as the definition of the selected gradient says. The attention is two products and a softmax.
-    """
-    import torch
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    def cut(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.shape[:2] != chosen.shape:
-            return value
-        return torch.where(chosen.view(*chosen.shape, *(1,) * (value.ndim - 2)), value, value.detach())
-
-    def attend(module: Any, q: Any, k: Any, v: Any, _: Any, scaling: Any = None, **__: Any) -> Any:
-        q, k, v = (cut(part.transpose(1, 2)).transpose(1, 2) for part in (q, k, v))
-        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], 1) for part in (k, v))
-        scores = torch.einsum("bhid,bhjd->bhij", q, k) * (q.shape[-1] ** -0.5 if scaling is None else scaling)
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(later & torch.tensor(bool(module.is_causal)), float("-inf"))
-        return torch.einsum("bhij,bhjd->bihd", scores.softmax(-1), v), None
-
-    backbone = net.base_model
-    ALL_ATTENTION_FUNCTIONS.register("porism_cut_reference", attend)
-    leaves = [module for module in backbone.modules() if not list(module.children())]
-    hooks = [leaf.register_forward_hook(lambda _, __, out: cut(out)) for leaf in leaves]
-    before = backbone.config._attn_implementation_internal
-    backbone.config._attn_implementation_internal = "porism_cut_reference"
-    try:
-        hidden = backbone(input_ids=ids).last_hidden_state
-    finally:
-        backbone.config._attn_implementation_internal = before
-        for hook in hooks:
-            hook.remove()
+    """Gradients of `weighted` hidden states (selected ones) by the definition of the selected gradient."""
+    with cut_everywhere(net, chosen, chosen.new_ones(chosen.shape)):
+        hidden = net.base_model(input_ids=ids).last_hidden_state
     return gradients(net, weighted(hidden[chosen]))
 
 

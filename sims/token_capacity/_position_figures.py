@@ -1,8 +1,10 @@
 """Figures on positions: the causal chain and where it ends, energy of gradients, coverage."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, legend, panels, seed_of
 from porism.sims.style import BLUE, GREY, ORANGE, RED
@@ -18,6 +20,27 @@ ORDER_LOOKS = {
     "random": (ORANGE, "D", "-.", "random"),
 }
 """Colour, marker, dash and name of each order."""
+
+
+def band(
+    ax: "Axes",
+    x: Any,
+    values: NDArray[np.float64],
+    look: tuple[str, str | None, str],
+    word: str,
+    middle: Callable[..., Any] = np.mean,
+    **shown: Any,
+) -> None:
+    """A line for the middle of draws (draws, values), and their range; look is colour, marker and dash."""
+    color, marker, dash = look
+    ax.plot(x, middle(values, axis=0), dash, marker=marker, color=color, label=word, **shown)
+    ax.fill_between(x, values.min(0), values.max(0), color=color, alpha=0.15, linewidth=0)
+
+
+def ticks(ax: "Axes", values: Any) -> None:
+    """These values and no others along x."""
+    ax.set_xticks(values, [f"{value}" for value in values])
+    ax.set_xticks((), minor=True)
 
 
 def causal_chain(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
@@ -40,15 +63,12 @@ def causal_chain(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             ylim=(0.9, 2.1), xlabel="position t", ylabel="rank of $A_t$", title="(i) layer 0, random bits"
         )
         dip.set_yticks((1, 2))
-        for name, (color, marker, dash), word in (
+        for name, look, word in (
             ("uncentred", LOOKS[3], "mean 0.45"),
             ("centred", LOOKS[2], "mean 0.45, centred Gram matrix"),
             ("mean zero", LOOKS[0], "mean 0"),
         ):
-            values = ranks[name]
-            x = np.arange(1, values.shape[1] + 1)
-            fall.plot(x, values.mean(0), dash, marker=marker, markevery=7, color=color, label=word)
-            fall.fill_between(x, values.min(0), values.max(0), color=color, alpha=0.15, linewidth=0)
+            band(fall, np.arange(1, ranks[name].shape[1] + 1), ranks[name], look, word, markevery=7)
         last = ranks["uncentred"].mean(0)[[0, -1]]
         fall.set(
             ylim=(0, 31),
@@ -111,8 +131,7 @@ def coverages(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
                 stars = [min_positions(curve, data.EPS) for curve in values]
                 low, high = min(stars), max(stars)
                 span = f"{low}" if low == high else f"{low} to {high}"
-                place.plot(k, mean, dash, color=color, label=f"{word}: k* = {span}")
-                place.fill_between(k, values.min(0), values.max(0), color=color, alpha=0.15, linewidth=0)
+                band(place, k, values, (color, None, dash), f"{word}: k* = {span}")
                 star = round(float(np.mean(stars)))
                 place.plot(star, mean[star - 1], marker=marker, color=color, markersize=8, zorder=5)
             place.axhline((1 - data.EPS) * curves["suffix"].mean(0)[-1], **GUIDE)
@@ -123,8 +142,6 @@ def coverages(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
                 ylabel="coverage of the layer that needs most",
                 title=title,
             )
-            ticks = [2**i for i in range(int(np.log2(len(k))) + 1)]
-            place.set_xticks(ticks, [f"{value}" for value in ticks])
-            place.set_xticks((), minor=True)
+            ticks(place, [2**i for i in range(int(np.log2(len(k))) + 1)])
             legend(place, 2, 0.18)
     return ax

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from porism.checks import integer, require
 
 
@@ -66,12 +68,11 @@ def parse(positions: Any, real: Any) -> Any:
             f"{positions!r}; pass a whole number"
         )
     if not isinstance(positions, torch.Tensor):
-        if hasattr(positions, "__len__"):
-            positions = torch.as_tensor(positions, device=real.device)
-        else:
+        if not hasattr(positions, "__len__"):
             from porism.sims.token_capacity.selectors import select_last
 
             return select_last(real, check_count(integer("positions", positions), length))
+        positions = _from_array(positions).to(real.device)
     if positions.device != real.device:
         raise ValueError(
             f"positions must be on the device of the inputs ({real.device}), got {positions.device}; "
@@ -97,6 +98,20 @@ def parse(positions: Any, real: Any) -> Any:
         )
     _check_rows(positions, real)
     return positions
+
+
+def _from_array(positions: Any) -> Any:
+    """Anything that NumPy takes for an array, as a tensor with memory of its own."""
+    torch = require("torch", "torch")
+    try:
+        found = np.array(positions)
+    except ValueError:
+        raise ValueError(
+            "positions must have equally many entries in every row; fill short rows up with -1"
+        ) from None
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"positions must hold integers, got dtype {found.dtype}; pass indices (B, k)")
+    return torch.from_numpy(found)
 
 
 def _from_mask(mask: Any, length: int) -> Any:

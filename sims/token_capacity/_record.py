@@ -32,7 +32,7 @@ class Pass:
     causal: bool
     recording: bool
     attention: str  # "auto", "reference" or "triton"
-    pairs: list[Any] = field(default_factory=list)
+    pairs: list[tuple[Any, Any, Any]] = field(default_factory=list)  # module, keys, values
     calls: int = 0
     masks: dict[int, Any] = field(default_factory=dict)  # of the recording, by window
     places: dict[str, Any] = field(default_factory=dict)  # of the replay: indices and validity
@@ -61,7 +61,7 @@ def function(
     query, key, value = _one_dtype(query, key, value)
     with torch.autocast(query.device.type, enabled=False):
         run = _record if state.recording else _replay
-        out = run(state, query, key, value, window, scale, dropout)
+        out = run(state, module, query, key, value, window, scale, dropout)
     state.calls += 1
     return out.transpose(1, 2).contiguous(), None
 
@@ -106,11 +106,13 @@ def _one_dtype(*tensors: Any) -> list[Any]:
     return [tensor.to(wanted) for tensor in tensors]
 
 
-def _record(state: Pass, query: Any, key: Any, value: Any, window: int, scale: float, dropout: float) -> Any:
+def _record(
+    state: Pass, module: Any, query: Any, key: Any, value: Any, window: int, scale: float, dropout: float
+) -> Any:
     """Attention of the whole (or prefix) sequence; keys and values of frozen positions are kept."""
     torch = require("torch", "torch")
     plan = state.plan
-    state.pairs.append(tuple(_gather(tensor, plan.frozen) for tensor in (key, value)))
+    state.pairs.append((module, _gather(key, plan.frozen), _gather(value, plan.frozen)))
     length = query.shape[2]
     real = plan.real[:, :length]
     easy = not window and plan.unpadded
@@ -139,7 +141,9 @@ def _gather(tensor: Any, frozen: Any) -> Any:
     return tensor.detach().gather(2, frozen[:, None, :, None].expand(rows, heads, -1, width))
 
 
-def _replay(state: Pass, query: Any, key: Any, value: Any, window: int, scale: float, dropout: float) -> Any:
+def _replay(
+    state: Pass, module: Any, query: Any, key: Any, value: Any, window: int, scale: float, dropout: float
+) -> Any:
     """Attention of the selected positions to the recorded and to the fresh pair."""
     from porism.kernels.subset_attention import subset_attention
 
@@ -148,11 +152,10 @@ def _replay(state: Pass, query: Any, key: Any, value: Any, window: int, scale: f
     frozen_key, frozen_value = key[:, :, :0].detach(), value[:, :, :0].detach()
     if plan.prefix:
         if state.calls >= len(state.pairs):
-            raise RuntimeError(
-                f"replay makes more attention calls than the recording, which made {len(state.pairs)}; "
-                "a model that skips layers at random (layerdrop) is not supported"
-            )
-        frozen_key, frozen_value = state.pairs[state.calls]
+            raise RuntimeError(out_of_step(f"more attention calls than the {len(state.pairs)} recorded"))
+        recorded, frozen_key, frozen_value = state.pairs[state.calls]
+        if recorded is not module:
+            raise RuntimeError(out_of_step(f"attention call {state.calls} in another layer than recorded"))
     if not state.places:
         state.places = {
             "index_query": plan.gather.to(torch.int32),
@@ -168,6 +171,10 @@ def _replay(state: Pass, query: Any, key: Any, value: Any, window: int, scale: f
     return subset_attention(
         query, key, value, frozen_key, frozen_value, **state.places, **rule, backend=state.attention
     )
+
+
+def out_of_step(how: str) -> str:
+    return f"replay made {how}; a model that skips layers at random (layerdrop) is not supported"
 
 
 def configs(model: Any) -> list[Any]:

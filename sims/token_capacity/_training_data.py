@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from porism.sims.token_capacity.worlds import random_model
 Floats = NDArray[np.float64]
 
 MEMORY_ARMS = ("full", "TokenTune-style", "concat+SDPA", "ours", "checkpointing")
-"""All positions; the two passes with three attentions; all with gradient checkpointing, which stays on."""
+"""All positions; the two passes with three attentions; all positions with gradient checkpointing."""
 
 HEADS = {"llama": "grouped heads, 4 : 1", "gpt2": "plain heads"}
 """Models of `memory_curves`."""
@@ -33,30 +33,25 @@ def memory_curves(kind: str, scale: str) -> tuple[NDArray[np.int64], dict[str, F
     length, width, layers = (1024, 256, 4) if is_paper(scale) else (128, 64, 1)
     numbers = np.array([1, 16, 64, 256, 512] if is_paper(scale) else [1, 16, 64])
     model = _peers.model(kind, width=width, layers=layers, length=length)
-    model.config.use_cache = False
     ids, head = torch.arange(length)[None] % 500, model.get_output_embeddings()
     step = SubsetBackprop(model, verify="never")
 
-    def measure(arm: str, k: int) -> int:
-        own = _peers.ATTENTIONS.get(arm)
-        with contextlib.nullcontext() if own is None else _peers.replayed_by(own):
-            return measure_saved_bytes(lambda: _loss(arm, k), model)
-
-    def _loss(arm: str, k: int) -> Any:
+    def loss(arm: str, k: int) -> Any:
         if arm in ("full", "checkpointing"):
             hidden = model.base_model(input_ids=ids).last_hidden_state[:, -k:]
         else:
             hidden = step.forward(k, input_ids=ids).hidden
         return head(hidden).logsumexp(-1).sum()
 
+    within: dict[str, Any] = {
+        name: partial(_peers.replayed_by, attention) for name, attention in _peers.ATTENTIONS.items()
+    }
+    within["checkpointing"] = partial(_peers.checkpointed, model)
     found = {}
     for arm in MEMORY_ARMS:
-        if arm == "checkpointing":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # transformers is about to rename it
-                model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-            model.train()  # it is off in evaluation mode; there is no dropout
-        found[arm] = np.array([measure(arm, int(k)) for k in numbers], dtype=np.float64)
+        with within.get(arm, contextlib.nullcontext)():
+            kept = [measure_saved_bytes(partial(loss, arm, int(k)), model) for k in numbers]
+        found[arm] = np.array(kept, dtype=np.float64)
     return numbers, found
 
 

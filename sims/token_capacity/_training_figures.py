@@ -1,6 +1,6 @@
 """Figures on training: accuracy by number of positions, what the graph keeps, direction of the gradient."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, pan
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from porism.sims.token_capacity import _figure_data as data
 from porism.sims.token_capacity import _training_data as training
+from porism.sims.token_capacity._position_figures import band, ticks
 from porism.sims.token_capacity.digits import ARMS, KINDS, DigitArms, compare_arms
 from porism.theory.token_capacity import min_positions
 
@@ -32,10 +33,7 @@ ARM_LOOKS = {
 
 def accuracy(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Accuracy through k positions, after short and long pretraining: few do not match full fine-tuning."""
-    seed, arms = (
-        seed_of(rng),
-        ARMS if is_paper(scale) else SMOKE_ARMS,
-    )
+    seed, arms = seed_of(rng), ARMS if is_paper(scale) else SMOKE_ARMS
     with canvas(ax, (10.6, 9.2)) as ax:
         places = panels(ax, 2, 2, 0.06)
         cells = [(kind, steps) for kind in KINDS for steps in PRETRAINING[scale]]
@@ -78,8 +76,7 @@ def _arms(ax: "Axes", found: DigitArms, star: int) -> None:
         ylabel="test accuracy",
         title=f"{found.kind}, {found.pretrain_steps} steps of pretraining",
     )
-    ax.set_xticks((1, 2, 4, 8, 17), ("1", "2", "4", "8", "17"))
-    ax.set_xticks((), minor=True)
+    ticks(ax, (1, 2, 4, 8, 17))
     legend(ax, 3, 0.21)
 
 
@@ -125,8 +122,7 @@ def memory(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
                 ylabel="kept for the backward pass, MiB",
                 title=title,
             )
-            place.set_xticks(k, [f"{value}" for value in k])
-            place.set_xticks((), minor=True)
+            ticks(place, k)
             legend(place, 2, 0.18)
     return ax
 
@@ -138,12 +134,12 @@ def cosines(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     numbers, subsets = training.subset_cosines(scale, seed)
     with canvas(ax, (10.6, 4.6)) as ax:
         ax, right = panels(ax, 1, 2, 0.06)
-        for i, (word, (color, marker, dash)) in enumerate(
+        for i, (word, look) in enumerate(
             zip(training.GROUPS, (LOOKS[2], LOOKS[0], LOOKS[1], LOOKS[3]), strict=True)
         ):
-            _spread(ax, k, suffix[:, i], color, marker, dash, word)
-        for (std, values), (color, marker, dash) in zip(subsets.items(), LOOKS, strict=False):
-            _spread(right, numbers, values, color, marker, dash, f"weights of size {std:g}")
+            band(ax, k, suffix[:, i], look, word)
+        for (std, values), look in zip(subsets.items(), LOOKS, strict=False):
+            band(right, numbers, values, look, f"weights of size {std:g}")
         ax.set(
             xlabel=f"the last k of {k[-1]} positions",
             ylabel="cosine with the full gradient",
@@ -158,11 +154,3 @@ def cosines(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             place.set(ylim=(-0.2, 1.05))
             legend(place, 2, 0.18)
     return ax
-
-
-def _spread(
-    ax: "Axes", x: Any, values: NDArray[np.float64], color: str, marker: str, dash: str, word: str
-) -> None:
-    """Mean over draws (draws, values), and their range."""
-    ax.plot(x, values.mean(0), dash, marker=marker, color=color, label=word)
-    ax.fill_between(x, values.min(0), values.max(0), color=color, alpha=0.15, linewidth=0)

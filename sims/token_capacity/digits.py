@@ -32,16 +32,8 @@ ORDERS = ("suffix", "earliest", "random", "unread")
 """Which positions go with a readout; "unread" is a suffix that leaves the readout out."""
 
 ARMS = (
-    (0, "suffix"),
-    (1, "suffix"),
-    (2, "suffix"),
-    (4, "suffix"),
-    (8, "suffix"),
-    (17, "suffix"),
-    (4, "random"),
-    (8, "random"),
-    (4, "earliest"),
-    (4, "unread"),
+    *((k, "suffix") for k in (0, 1, 2, 4, 8, 17)),
+    *((4, "random"), (8, "random"), (4, "earliest"), (4, "unread")),
 )
 """Numbers and orders of positions that `compare_arms` tries; 17 is full fine-tuning."""
 
@@ -348,7 +340,7 @@ def compare_arms(
     >>> compare_arms("causal", "smoke").accuracy.shape  # doctest: +SKIP
     (10, 2)
     """
-    base, steps = _base(kind, scale, pretrain_steps, seed), 150 if is_paper(scale) else 2
+    base, steps = base_of(kind, *_plan(scale, pretrain_steps, seed)), 150 if is_paper(scale) else 2
     accuracy = np.stack([finetune(base, k, order, steps=steps) for k, order in arms])
     numbers, orders = zip(*arms, strict=True)
     return DigitArms(kind, base.steps, np.array(numbers, dtype=np.int64), orders, accuracy)
@@ -396,7 +388,7 @@ def layer_moments(
     torch = require("torch", "torch")
     from porism.sims.token_capacity import _digits_model as model
 
-    base = _base(kind, scale, pretrain_steps, seed)
+    base = base_of(kind, *_plan(scale, pretrain_steps, seed))
     w = {name: torch.from_numpy(value) for name, value in base.weights.items()}
     watch: dict[str, Any] = {}
     images = _stack(base.seeds, "train")[0][:, :512]
@@ -406,14 +398,17 @@ def layer_moments(
     return list(torch.stack(moments, dim=1).numpy())
 
 
-@functools.cache
-def _base(kind: str, scale: str, pretrain_steps: int | None, seed: int) -> Pretrained:
-    """Backbones of a scale."""
+def _plan(scale: str, pretrain_steps: int | None, seed: int) -> tuple[int, tuple[int, ...]]:
+    """Steps of pretraining, and seeds."""
     seeds, steps = (5, 200) if is_paper(scale) else (2, 10)
     start = integer("seed", seed, 0)
-    return pretrain(
-        kind, steps=steps if pretrain_steps is None else pretrain_steps, seeds=range(start, start + seeds)
-    )
+    return steps if pretrain_steps is None else pretrain_steps, tuple(range(start, start + seeds))
+
+
+@functools.lru_cache(maxsize=8)
+def base_of(kind: str, steps: int, seeds: tuple[int, ...]) -> Pretrained:
+    """Backbones that several arms start from, kept in memory."""
+    return pretrain(kind, steps=steps, seeds=seeds)
 
 
 def _positions(k: int, order: str, rows: int, rngs: list[np.random.Generator]) -> Any:

@@ -105,13 +105,13 @@ _Losses = dict[str, Callable[[Any], Any]]
 
 @dataclass
 class _Task:
-    """A model with its data: batches, losses of the ways, and the held-out loss."""
+    """A model with its data: batches, losses of the ways, and what is held out."""
 
     net: Any
     trained: Any  # list of parameter groups
     draw: Callable[[Any], Any]
     losses: _Losses
-    held_out: Callable[[], float]
+    held: Any  # a batch; its loss is that of "full"
     base: Any  # the transformers model
     k: int
     layer: str
@@ -172,8 +172,8 @@ def compare_fine_tuning(
     seeds = integer("seeds", seeds, 1)
     torch = require("torch", "torch")
     require("transformers", "hf")
-    if progress:
-        from tqdm import tqdm
+    from tqdm import tqdm
+
     from porism.sims.token_capacity._peers import checkpointed
 
     build: Any = _encoder if model == "minilm" else _causal
@@ -186,7 +186,7 @@ def compare_fine_tuning(
     for seed in range(seeds):
         task = build(size, eps, seed)
         start = {name: value.clone() for name, value in task.net.state_dict().items()}
-        before.append(task.held_out())
+        before.append(_held_out(task))
         after.append([])
         for name, loss in task.losses.items():
             task.net.load_state_dict(start)
@@ -198,17 +198,15 @@ def compare_fine_tuning(
                         kept.append(value)
                     spent.append([])
                 optimizer = torch.optim.AdamW(task.trained, weight_decay=0.01)
-                steps: Any = range(size["steps"])
-                if progress:
-                    steps = tqdm(steps, desc=f"{model} {seed + 1}/{seeds}, {name}", unit="step")
-                for _ in steps:
+                shown = {"desc": f"{model} {seed + 1}/{seeds}, {name}", "unit": "step"}
+                for _ in tqdm(range(size["steps"]), disable=not progress, **shown):
                     batch, began = task.draw(draws), time.perf_counter()
                     loss(batch).backward()
                     optimizer.step()
                     optimizer.zero_grad()
                     if not seed:
                         spent[len(after[-1])].append(time.perf_counter() - began)
-            after[-1].append(task.held_out())
+            after[-1].append(_held_out(task))
     return FineTuning(
         model, task.k, size["length"], task.layer, tuple(task.losses),
         np.array(saved), np.array(peak), np.median(spent, axis=1), np.array(before), np.array(after),
@@ -228,6 +226,13 @@ def _bytes(task: _Task, loss: Callable[[Any], Any], batch: Any) -> tuple[int, in
     most = peak_bytes(lambda: loss(batch).backward(), *known)
     task.net.zero_grad()
     return kept, most
+
+
+def _held_out(task: _Task) -> float:
+    import torch
+
+    with torch.no_grad():
+        return float(task.losses["full"](task.held))
 
 
 def _mean(value: Any, target: Any) -> Any:
@@ -295,16 +300,12 @@ def _encoder(size: dict[str, int], eps: float, seed: int) -> _Task:
             hidden = base(input_ids=batch[0]).last_hidden_state
         return read(hidden, batch[1])
 
-    def held_out() -> float:
-        with torch.no_grad():
-            return float(full(held))
-
     trained = [
         {"params": list(base.parameters()), "lr": 2e-5},
         {"params": list(top.parameters()), "lr": 5e-3},
     ]
     losses: _Losses = {"full": full, "checkpointing": full, "subset": subset, "head alone": head}
-    return _Task(net, trained, draw, losses, held_out, base, choice.k, choice.layer)
+    return _Task(net, trained, draw, losses, held, base, choice.k, choice.layer)
 
 
 def _causal(size: dict[str, int], eps: float, seed: int) -> _Task:
@@ -349,13 +350,9 @@ def _causal(size: dict[str, int], eps: float, seed: int) -> _Task:
         hidden = net.base_model(input_ids=ids).last_hidden_state[:, -k:-1]
         return _mean(net.get_output_embeddings()(hidden), ids[:, 1 - k :])
 
-    def held_out() -> float:
-        with torch.no_grad():
-            return float(full(held))
-
     losses: _Losses = {"full": full, "checkpointing": full, "subset": subset, SAME: same}
     trained = [{"params": list(net.parameters()), "lr": 1e-3}]
-    return _Task(net, trained, draw, losses, held_out, net, k, choice.layer)
+    return _Task(net, trained, draw, losses, held, net, k, choice.layer)
 
 
 def _main() -> None:

@@ -1,13 +1,19 @@
 """Figures of the token capacity module: each draws on one axes, or around it, and returns it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, legend, panels, seed_of
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, RED
 from porism.sims.token_capacity import _figure_data as data
-from porism.sims.token_capacity._position_figures import causal_chain, coverages, gradient_energy
+from porism.sims.token_capacity._position_figures import (
+    band,
+    causal_chain,
+    coverages,
+    gradient_energy,
+    ticks,
+)
 from porism.sims.token_capacity._training_figures import accuracy, cosines, memory
 
 if TYPE_CHECKING:
@@ -41,8 +47,7 @@ def width(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             place.axhline(N, **GUIDE)
             place.annotate(f"N = {N}", (widths[0], N), (0, 4), textcoords="offset points", fontsize=9.5)
             place.set(xscale="log", ylim=(0, 72), xlabel="width d", ylabel="rank", title=title)
-            place.set_xticks(widths, [f"{d}" for d in widths])
-            place.set_xticks((), minor=True)
+            ticks(place, widths)
         fine = np.geomspace(widths[0], widths[-1], 100)
         right.plot(fine, N * fine / (N + fine + 1), "--", color=ORANGE, label="N d / (N + d + 1)")
         for place in (ax, right):
@@ -111,8 +116,8 @@ def interchange(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     share, gradients, shift, inputs = data.forward_only(scale, seed)
     with canvas(ax, (11.6, 4.3)) as ax:
         ax, middle, right = panels(ax, 1, 3, 0.06)
-        for values, (color, marker, dash), word in ((bound, LOOKS[3], "bound"), (error, LOOKS[0], "error")):
-            _band(ax, noise, values, color, marker, dash, word)
+        for values, look, word in ((bound, LOOKS[3], "bound"), (error, LOOKS[0], "error")):
+            band(ax, noise, values.T, look, word, np.median, markersize=5)
         ax.set(
             xscale="log",
             yscale="log",
@@ -127,18 +132,11 @@ def interchange(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
              "same directions, other mean"),
         ):  # fmt: skip
             for row, word in enumerate(words):
-                color, marker, dash = LOOKS[2 - row]
-                _band(place, x, values[:, row].T, color, marker, dash, word)
+                band(place, x, values[:, row], LOOKS[2 - row], word, np.median, markersize=5)
             place.set(ylim=(0, 1.05), xlabel=label, ylabel="alignment", title=title)
         for place in (ax, middle, right):
             legend(place, 2, 0.18)
     return ax
-
-
-def _band(ax: "Axes", x: Any, values: Any, color: str, marker: str, dash: str, word: str) -> None:
-    """Median over draws (values, draws), and their range."""
-    ax.plot(x, np.median(values, axis=1), dash, marker=marker, markersize=5, color=color, label=word)
-    ax.fill_between(x, values.min(1), values.max(1), color=color, alpha=0.15, linewidth=0)
 
 
 FIGURES = {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from porism.checks import integer, require
+from porism.sims.token_capacity._positions import check_count, real_tokens
 
 __all__ = ["select_last", "select_random", "select_stride"]
 
@@ -105,6 +106,8 @@ def select_random(attention_mask: Any, k: int, *, always: Sequence[int] = (0,), 
     score = torch.rand(mask.shape, generator=generator, device=mask.device, dtype=torch.float64)
     score = torch.where(mask, score, 2.0)
     rank = mask.long().cumsum(1) - 1  # number of the real token
+    if not hasattr(always, "__len__"):
+        raise TypeError(f"always must be a sequence of ints, got {always!r}; pass ({always!r},)")
     for entry in always:
         wanted = integer("an entry of always", entry)
         short = (count <= wanted) if wanted >= 0 else (count < -wanted)
@@ -177,8 +180,6 @@ def select_stride(attention_mask: Any, k: int) -> Any:
 
 def _rows(attention_mask: Any, k: int) -> tuple[Any, Any]:
     """The mask as booleans and the real tokens of each row, after all checks."""
-    from porism.sims.token_capacity._positions import check_count, real_tokens
-
     torch = require("torch", "torch")
     if not isinstance(attention_mask, torch.Tensor):
         raise TypeError(

@@ -6,9 +6,9 @@ from typing import Any
 
 from porism.checks import one_of, require
 from porism.sims.token_capacity import _compat
-from porism.sims.token_capacity._inputs import Inputs, targets
+from porism.sims.token_capacity._inputs import Inputs, read, targets
 from porism.sims.token_capacity._positions import Plan, parse, plan
-from porism.sims.token_capacity._record import Pass, exclusive, quiet, switched
+from porism.sims.token_capacity._record import Pass, exclusive, out_of_step, quiet, switched
 
 __all__ = ["SubsetBackprop", "SubsetOutput"]
 
@@ -50,14 +50,16 @@ class SubsetOutput:
 
         Raises
         ------
-        ValueError
-            If `full` has another shape.
+        TypeError, ValueError
+            If `full` is no tensor or has another shape.
         """
         torch = require("torch", "torch")
         rows, _, width = self.hidden.shape
         shape = (rows, self.length, width)
         if full is None:
             base = self.hidden.new_zeros(shape)
+        elif not isinstance(full, torch.Tensor):
+            raise TypeError(f"full must be a tensor, got {type(full).__name__}; pass all hidden states")
         elif tuple(full.shape) != shape:
             raise ValueError(f"full must have shape {shape}, got {tuple(full.shape)}; pass all hidden states")
         else:
@@ -194,8 +196,14 @@ class SubsetBackprop:
         RuntimeError
             If the replay differs from the plain forward pass, or the model is in use already.
         """
-        inputs = Inputs(
-            self._backbone, self.causal, input_ids, inputs_embeds, attention_mask, position_ids, per_token
+        inputs = read(
+            self._backbone,
+            self.causal,
+            input_ids=input_ids,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            **per_token,
         )
         where = plan(parse(positions, inputs.real), inputs.real, self.causal)
         hidden = self._run(inputs, where, self._backbone, "last_hidden_state")
@@ -245,9 +253,7 @@ class SubsetBackprop:
                 f"loss needs a model with a head for each token, got the backbone "
                 f"{type(self._full).__name__}; wrap such a model, or use forward and a head of your own"
             )
-        main = [inputs.pop(name, None) for name in ("input_ids", "inputs_embeds")]
-        mask, ids = (inputs.pop(name, None) for name in ("attention_mask", "position_ids"))
-        data = Inputs(self._backbone, self.causal, main[0], main[1], mask, ids, inputs)
+        data = read(self._backbone, self.causal, **inputs)
         where = plan(parse(positions, data.real), data.real, self.causal)
         chosen, total = targets(labels, where, self.causal)
         kept = int((chosen != -100).sum())
@@ -268,12 +274,9 @@ class SubsetBackprop:
                 f"loss needs logits for each token, got shape {tuple(logits.shape)} from "
                 f"{type(self._full).__name__}; use forward and a head of your own"
             )
-        if (
-            int(chosen.max()) >= logits.shape[2]
-            or int(chosen.min()) < -100
-            or bool(((chosen < 0) & (chosen != -100)).any())
-        ):
-            raise ValueError(f"labels must be in 0..{logits.shape[2] - 1} or -100, got {int(chosen.max())}")
+        wrong = chosen[(chosen >= logits.shape[2]) | ((chosen < 0) & (chosen != -100))]
+        if wrong.numel():
+            raise ValueError(f"labels must be in 0..{logits.shape[2] - 1} or -100, got {int(wrong[0])}")
         wide = logits if logits.dtype.itemsize >= 4 else logits.float()
         summed = torch.nn.functional.cross_entropy(wide.flatten(0, 1), chosen.flatten(), reduction="sum")
         return summed / (kept if reduction == "selected" else total)
@@ -294,7 +297,7 @@ class SubsetBackprop:
             return []
         state = Pass(where, self.causal, recording=True, attention=self.attention)
         with quiet(self._backbone, inputs.real.device.type, dropout), switched(self._backbone, state):
-            self._backbone(**inputs.first(where.prefix))
+            self._backbone(**inputs.first(where.prefix, self._backbone))
         self._called(state)
         return state.pairs
 
@@ -305,10 +308,7 @@ class SubsetBackprop:
             out = model(**inputs.at(where.gather, model))
         self._called(state)
         if where.prefix and state.calls != len(pairs):
-            raise RuntimeError(
-                f"replay made {state.calls} attention calls and the recording {len(pairs)}; "
-                "a model that skips layers at random (layerdrop) is not supported"
-            )
+            raise RuntimeError(out_of_step(f"{state.calls} attention calls, and the recording {len(pairs)}"))
         found = getattr(out, field, None)
         if found is None:
             raise TypeError(f"{type(model).__name__} returns no {field}; wrap a model that does")

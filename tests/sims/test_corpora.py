@@ -133,7 +133,12 @@ def test_texts_that_are_refused():
         text_corpus("abc")
     with pytest.raises(ValueError, match=r"vocab must be in 96\.\.32768, got 95"):
         text_corpus("a" * 30, vocab=95)
+    with pytest.raises(TypeError, match="text must be a str, got bytes"):
+        text_corpus(b"a" * 30)
     corpus = text_corpus("abcdefghijklmnopqrst")
+    for wrong in ([-1], [3, 96]):
+        with pytest.raises(ValueError, match=rf"ids must be in 0\.\.95, got {wrong[0]}\.\.{wrong[-1]}"):
+            corpus.decode(wrong)
     with pytest.raises(ValueError, match="length must be below the 18 tokens"):
         corpus.batches(1, 18)
     with pytest.raises(ValueError, match="length must be below the 2 tokens"):

@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from helpers import alive, wait
 
 from porism.sims.sweep import item_rng
 
@@ -79,24 +79,8 @@ def log(tmp_path, word):
     return [tuple(map(int, line.split()[1:])) for line in lines if line.startswith(word)]
 
 
-def wait(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
-
-
 def pids(tmp_path):
     return {pid for _, pid in log(tmp_path, "start")}
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def recorded(tmp_path):

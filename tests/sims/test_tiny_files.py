@@ -78,6 +78,8 @@ def test_files_that_are_refused(torch, needs, tmp_path, monkeypatch):
     whole = path.read_bytes()
     with pytest.raises(FileNotFoundError):
         TinyTransformer.load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        TinyTransformer.load(tmp_path)
     for content in (b"", b"not a model", whole[:-8]):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is not a saved tiny transformer"):
@@ -145,6 +147,8 @@ def test_inputs_that_are_refused(torch):
     with pytest.raises(ValueError, match="at most 1,000,000 parameters, got 1,193,600; make it smaller"):
         TinyTransformer(TinyConfig(vocab=96, d=128, layers=6))
     assert TinyTransformer(TinyConfig(vocab=96, d=128, layers=6), allow_large=True).config.layers == 6
+    with pytest.raises(ValueError, match="cache must be 2 lists of two"):
+        model(x, positions=torch.arange(12), cache=[])
     with pytest.raises(ValueError, match="at most max_len=24 tokens, got 25"):
         model(ids(torch, (1, 25)))
     for bad in (x[0], x[..., None], x[:, :0]):

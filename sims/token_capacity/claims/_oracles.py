@@ -1,7 +1,6 @@
-"""Independent oracles: kernels from weight gradients, exact ranks, a pass that cuts everywhere."""
+"""Independent oracles: kernels from weight gradients, exact ranks, prefixes as sets."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +14,8 @@ __all__ = [
     "ROUNDING",
     "SOURCE",
     "alignment",
+    "basis",
     "complex_slope",
-    "cut_everywhere",
     "entropy_rank",
     "exact_rank",
     "hidden_states",
@@ -39,8 +38,6 @@ EXACT = 1e-10
 ROUNDING = "rounding in float64, relative"
 
 SOURCE = "reconstruction; the paper's own definitions were not available"
-
-_NAME = "porism_cut_everywhere"
 
 
 def rows(rng: np.random.Generator, count: int, width: int, kind: int) -> Floats:
@@ -118,13 +115,15 @@ def matrix_rank(X: Floats, share: float = 1e-10) -> int:
     return int((s > share * s[0]).sum()) if s[0] > 0 else 0
 
 
+def basis(X: Floats, share: float = 1e-10) -> Floats:
+    """Orthonormal columns of the range of X; singular values up to a share of the largest count as 0."""
+    u, s, _ = np.linalg.svd(X, full_matrices=False)
+    return u[:, s > share * s[0]]
+
+
 def outside(X: Floats, Y: Floats, share: float = 1e-10) -> float:
     """Part of an orthonormal basis of the range of X that is not in the range of Y, Frobenius norm."""
-    bases = []
-    for Z in (X, Y):
-        u, s, _ = np.linalg.svd(Z, full_matrices=False)
-        bases.append(u[:, s > share * s[0]])
-    a, b = bases
+    a, b = basis(X, share), basis(Y, share)
     return float(np.linalg.norm(a - b @ (b.T @ a)))
 
 
@@ -179,47 +178,3 @@ def prefixes(rows: list[list[int]], align: str) -> list[NDArray[np.int64]]:
             numbers.append(seen.setdefault(key, len(seen)) if 0 < stop <= len(row) else -1)
         found.append(np.array(numbers))
     return found
-
-
-@contextmanager
-def cut_everywhere(model: Any, chosen: Any, mask: Any) -> Iterator[None]:
-    """Within it a plain pass of all tokens treats every activation outside `chosen` (B, T) as a constant.
-
-    Outputs of all leaf modules are detached there, and so are queries, keys and values; attention is an
-    ordinary softmax in float64.
-    """
-    torch, hf = require("torch", "torch"), require("transformers", "hf")
-    places = torch.arange(chosen.shape[1])
-
-    def cut(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.shape[:2] != chosen.shape:
-            return value
-        keep = chosen.view(*chosen.shape, *(1,) * (value.ndim - 2))
-        return torch.where(keep, value, value.detach())
-
-    def attend(module: Any, q: Any, k: Any, v: Any, *_: Any, scaling: float | None = None, **__: Any) -> Any:
-        q, k, v = (cut(part.transpose(1, 2)).transpose(1, 2) for part in (q, k, v))
-        share = q.shape[1] // k.shape[1]
-        k, v = (part.repeat_interleave(share, dim=1) for part in (k, v))
-        sees = mask.bool()[:, None, :].expand(-1, len(places), -1).clone()
-        if module.is_causal:
-            sees &= places[None, :] <= places[:, None]
-        sees |= torch.eye(len(places), dtype=torch.bool) & ~sees.any(-1, keepdim=True)  # padding
-        scores = q @ k.mT * (q.shape[-1] ** -0.5 if scaling is None else scaling)
-        weights = scores.masked_fill(~sees[:, None], float("-inf")).softmax(-1)
-        return (weights @ v).transpose(1, 2), None
-
-    registry = hf.modeling_utils.ALL_ATTENTION_FUNCTIONS
-    config = model.base_model.config
-    before = config._attn_implementation
-    leaves = [module for module in model.base_model.modules() if not list(module.children())]
-    hooks = [leaf.register_forward_hook(lambda _, __, out: cut(out)) for leaf in leaves]
-    registry[_NAME] = attend
-    config._attn_implementation_internal = _NAME
-    try:
-        yield
-    finally:
-        config._attn_implementation_internal = before
-        del registry[_NAME]
-        for hook in hooks:
-            hook.remove()

@@ -7,12 +7,9 @@ import numpy as np
 
 from porism.checks import require
 from porism.claims import Evidence, claim
+from porism.sims.token_capacity._models import random_model, value_energies
 from porism.sims.token_capacity.claims._oracles import SOURCE, hidden_states
-from porism.sims.token_capacity.worlds import (
-    causal_averages,
-    position_gradients,
-    random_model,
-)
+from porism.sims.token_capacity.worlds import causal_averages
 from porism.theory.token_capacity import effective_rank
 
 __all__ = ["averages", "energy", "rises"]
@@ -59,21 +56,12 @@ def averages(scale: str, rng: np.random.Generator, broken: bool = False) -> Evid
     )
 
 
-def _energies(rng: np.random.Generator, std: float, every: bool) -> dict[str, Any]:
+def _energies(rng: np.random.Generator, std: float, every: bool) -> dict[int, Any]:
     """Trace of K_t of the value maps of a random causal model, by position."""
     torch = require("torch", "torch")
     model = random_model("llama", rng, std=std, jitter=0.0, layers=4, width=32)
     ids, labels = (torch.from_numpy(rng.integers(3, 31, (16, 16))) for _ in range(2))
-    names = [f"model.layers.{layer}.self_attn.v_proj" for layer in (1, 3)]
-    keep = slice(None) if every else slice(-1, None)
-
-    def run() -> Any:
-        logits, wanted = model(input_ids=ids).logits[:, keep], labels[:, keep]
-        # the mean over positions of each row, summed over rows
-        return torch.nn.functional.cross_entropy(logits.mT, wanted, reduction="none").mean(1).sum()
-
-    found = position_gradients(model, run, names)
-    return {name: ((x**2).sum(-1) * (g**2).sum(-1)).sum(0) for name, (x, g) in found.items()}
+    return value_energies(model, ids, labels, slice(None) if every else slice(-1, None))
 
 
 @claim(

@@ -7,19 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.token_capacity.claims._oracles import ROUNDING, SOURCE, entropy_rank, rows
+from porism.sims.token_capacity.claims._oracles import ROUNDING, SOURCE, basis, entropy_rank, rows
 from porism.theory import token_capacity as theory
 from porism.theory.token_capacity import effective_rank, logdet_capacity, min_positions, position_ntk
 
 __all__ = ["capacity", "monotone", "no_promise", "rank_falls", "reach", "rule"]
 
 Floats = NDArray[np.float64]
-
-
-def _basis(X: Floats) -> Floats:
-    """Orthonormal columns of the span of rows."""
-    u, s, _ = np.linalg.svd(X.T, full_matrices=False)
-    return u[:, s > 1e-10 * s[0]]
 
 
 def _states(rng: np.random.Generator, kind: int) -> Floats:
@@ -53,7 +47,7 @@ def reach(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidenc
         S = path[:k]
         if number % 2:  # gradients that S hardly sees
             G[:, S] *= 1e-2
-        Q = _basis(X[:, S].reshape(N * k, -1))
+        Q = basis(X[:, S].reshape(N * k, -1).T)
         M = np.einsum("nto,nti->oi", G, X)
         rest = M - M @ Q @ Q.T
         own = np.einsum("nto,nti->oi", rng.standard_normal(G[:, S].shape), X[:, S])
@@ -119,7 +113,7 @@ def monotone(scale: str, rng: np.random.Generator, broken: bool = False) -> Evid
         least = min(least, float(np.diff(own).min()))
         if not broken:
             off = max(off, float(np.abs(own - theory.coverage(C, path, ridge=ridge)).max()))
-            flat = [_basis(X[:, path[: k + 1]].reshape(-1, X.shape[2])) for k in range(len(path))]
+            flat = [basis(X[:, path[: k + 1]].reshape(-1, X.shape[2]).T) for k in range(len(path))]
             plain = [float(((X @ Q) ** 2).sum() / (X**2).sum()) for Q in flat]
             least = min(least, float(np.diff(plain).min()))
     return Evidence(
@@ -282,7 +276,7 @@ def no_promise(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
         G[0, 1] = 1
         X = X @ turn
         covered = min(covered, float(theory.coverage(_moments(X), [0, 1])[0]))
-        Q = _basis(X[:, 0])
+        Q = basis(X[:, 0].T)
         M = np.einsum("nto,nti->oi", G, X)
         least = min(least, float(np.linalg.norm(M - M @ Q @ Q.T) / np.linalg.norm(M)))
     return Evidence(

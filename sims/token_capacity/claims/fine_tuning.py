@@ -2,7 +2,6 @@
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from scipy.special import stdtrit
 
 from porism.checks import require
 from porism.claims import Evidence, claim
+from porism.sims.token_capacity.digits import base_of, finetune
 
 __all__ = ["matches_full"]
 
@@ -28,16 +28,7 @@ STEPS = {"smoke": (60, 60), "paper": (200, 150)}
 
 @functools.lru_cache(maxsize=64)
 def _accuracy(kind: str, steps: tuple[int, int], seeds: tuple[int, ...], arm: Arm) -> Floats:
-    from porism.sims.token_capacity.digits import finetune
-
-    return finetune(_base(kind, steps[0], seeds), *arm, steps=steps[1])
-
-
-@functools.lru_cache(maxsize=4)
-def _base(kind: str, steps: int, seeds: tuple[int, ...]) -> Any:
-    from porism.sims.token_capacity.digits import pretrain
-
-    return pretrain(kind, steps=steps, seeds=seeds)
+    return finetune(base_of(kind, steps[0], seeds), *arm, steps=steps[1])
 
 
 def _seeds(rng: np.random.Generator) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from porism.checks import require
 from porism.claims import Evidence, claim
-from porism.sims.token_capacity.claims._oracles import ROUNDING, SOURCE, cut_everywhere, slopes
+from porism.sims.token_capacity._cut import cut_everywhere
+from porism.sims.token_capacity.claims._oracles import ROUNDING, SOURCE, slopes
 from porism.sims.token_capacity.worlds import MODELS, position_gradients, random_model, scalar_net
 
 __all__ = ["biased", "last_layer", "prefix_lost", "readout", "true_gradients", "two_passes"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from porism import sims
+from porism.sims.token_capacity import _cut
 from porism.sims.token_capacity.claims import _oracles as oracles
 from porism.sims.token_capacity.claims import prefixes
 from porism.sims.token_capacity.claims.coverage import _filtered
@@ -121,7 +122,7 @@ def test_a_cut_leaves_values_and_nothing_behind(torch, hf):
     kept = torch.zeros((2, 6), dtype=torch.bool)
     kept[:, 4:] = True
     embeds = model.get_input_embeddings()(ids).detach().requires_grad_()
-    with oracles.cut_everywhere(model, kept, mask):
+    with _cut.cut_everywhere(model, kept, mask):
         cut = model.base_model(inputs_embeds=embeds).last_hidden_state
     (grad,) = torch.autograd.grad(cut[:, -1].pow(2).sum(), embeds)
     torch.testing.assert_close(cut, plain, rtol=1e-12, atol=1e-12)
@@ -129,4 +130,4 @@ def test_a_cut_leaves_values_and_nothing_behind(torch, hf):
     assert grad[:, 4:].abs().amin(2).min() > 0
     after = model.base_model(input_ids=ids).last_hidden_state
     assert torch.equal(after, plain)
-    assert oracles._NAME not in hf.modeling_utils.ALL_ATTENTION_FUNCTIONS
+    assert _cut.NAME not in hf.modeling_utils.ALL_ATTENTION_FUNCTIONS

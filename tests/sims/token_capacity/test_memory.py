@@ -1,6 +1,6 @@
 import pytest
 
-from porism.sims.token_capacity import SubsetBackprop, measure_saved_bytes
+from porism.sims.token_capacity import SubsetBackprop, _peers, measure_saved_bytes
 
 pytestmark = pytest.mark.full
 
@@ -39,28 +39,8 @@ def test_bad_input(torch):
         measure_saved_bytes(lambda: None, None)
 
 
-@pytest.fixture
-def concat(monkeypatch, torch):
-    """Replace the kernel by joined, group-expanded keys and torch's own attention."""
-    import porism.kernels.subset_attention as kernel
-
-    def attend(q, k, v, kf, vf, *, index_query, index_frozen, valid_fresh, valid_frozen, causal, window,
-               scale, backend):  # fmt: skip
-        assert valid_fresh is valid_frozen is None
-        assert not window
-        if not mask:  # one for all layers; a model that reads all keys would need it for padded rows
-            index = torch.cat([index_frozen, index_query], 1)
-            mask.append((index[:, None, None, :] <= index_query[:, None, :, None]) | (not causal))
-        share = q.shape[1] // k.shape[1]
-        k, v = (torch.cat(pair, 2).repeat_interleave(share, 1) for pair in ((kf, k), (vf, v)))
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[0], scale=scale)
-
-    mask = []
-    return lambda: monkeypatch.setattr(kernel, "subset_attention", attend)
-
-
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
-def test_ours_then_concatenation_then_full(torch, tiny, concat, kind):
+def test_ours_then_concatenation_then_full(torch, tiny, kind):
     """Direction of the table of TC-9 at T = 256, k = 16: one row, float32, head on k rows everywhere."""
     k, length = 16, 256
     sizes = {
@@ -87,9 +67,9 @@ def test_ours_then_concatenation_then_full(torch, tiny, concat, kind):
 
     whole, mine = measure_saved_bytes(full, model), measure_saved_bytes(ours, model)
     value = ours().detach()
-    concat()
-    joined = measure_saved_bytes(ours, model)
-    torch.testing.assert_close(ours().detach(), value)  # the arms compute the same
+    with _peers.replayed_by(_peers.ATTENTIONS["concat+SDPA"]):
+        joined = measure_saved_bytes(ours, model)
+        torch.testing.assert_close(ours().detach(), value)  # the arms compute the same
     torch.testing.assert_close(full().detach(), value)
     assert mine < joined < whole
     assert mine < 0.4 * whole

@@ -91,3 +91,5 @@ def test_bad_input(torch, mask):
         select_random(mask, 1, always=(0, -1), generator=0)
     with pytest.raises(TypeError):
         select_random(mask, 2, generator=None)
+    with pytest.raises(TypeError, match="always must be a sequence of ints, got 0"):
+        select_random(mask, 2, always=0, generator=0)

@@ -34,6 +34,9 @@ def test_positions(torch, wrapper, batch):
     refused(TypeError, "positions must be an int", run(True))
     refused(TypeError, "positions must hold integers", run(torch.full((3, 2), 9.0)))
     refused(TypeError, "positions must be an int", run(None))
+    refused(ValueError, "equally many entries in every row", run([[9], [8, 9], [9]]))
+    for wrong in ("ab", {"k": 1}, [[None], [9], [9]]):
+        refused(TypeError, "positions must hold integers", run(wrong))
     refused(ValueError, r"positions must have shape \(3, k\)", run(torch.tensor([8, 9])))
     refused(ValueError, "positions must have shape", run(torch.tensor([[8, 9]])))
     refused(ValueError, r"not repeat .* row 1: \[9, 9\]", run(torch.tensor([[8, 9], [9, 9], [7, 8]])))
@@ -59,6 +62,8 @@ def test_forms_of_positions_agree(torch, wrapper, batch):
     chosen[:, 8:] = True
     forms = [2, np.int64(2), chosen, torch.tensor([[8, 9]] * 3), np.array([[8, 9]] * 3), [[8, 9]] * 3,
              torch.tensor([[8, 9]] * 3, dtype=torch.int32)]  # fmt: skip
+    forms.append(np.array([[9, 8]] * 3)[:, ::-1])
+    forms[-1].flags.writeable = False  # torch would warn, and refuse the strides
     for form in forms:
         out = wrapper.forward(form, input_ids=ids, attention_mask=mask)
         assert out.positions.tolist() == [[8, 9]] * 3
@@ -88,6 +93,8 @@ def test_inputs(torch, wrapper, batch):
     refused(TypeError, "input_ids must be a tensor", run(input_ids=[[1, 2, 3]]))
     refused(ValueError, "input_ids must have 2 axes", run(input_ids=ids[0]))
     refused(ValueError, "input_ids must have 2 axes", run(input_ids=ids[:, :0]))
+    refused(TypeError, r"input_ids must be long or int, got torch\.float32", run(input_ids=ids.float()))
+    refused(ValueError, r"input_ids must be in 0\.\.30, the model's vocabulary", run(input_ids=ids + 9))
     refused(ValueError, "inputs_embeds must have 3 axes", run(inputs_embeds=embeds[0]))
     refused(ValueError, "attention_mask must have shape", run(input_ids=ids, attention_mask=mask[:, 1:]))
     refused(TypeError, "attention_mask must be a tensor", run(input_ids=ids, attention_mask=mask.tolist()))

@@ -177,6 +177,19 @@ def test_a_different_number_of_calls(torch, tiny, batch):
             SubsetBackprop(model, verify="never").forward(3, input_ids=ids)
 
 
+def test_the_same_number_of_calls_in_other_layers(torch, tiny, batch):
+    """Layers that are skipped at random in both passes can agree in number alone."""
+    ids, _ = batch()
+    model = tiny("llama")
+    layers = model.model.layers
+    model.model.register_forward_pre_hook(
+        lambda m, a, kw: setattr(m, "layers", layers[:2] if kw["input_ids"].shape[1] == 3 else layers[1:]),
+        with_kwargs=True,
+    )
+    with pytest.raises(RuntimeError, match="attention call 0 in another layer than recorded"):
+        SubsetBackprop(model, verify="never").forward(3, input_ids=ids)
+
+
 def test_the_attention_is_for_the_two_passes_only(torch, tiny, batch):
     ids, _ = batch()
     model = tiny("llama")
