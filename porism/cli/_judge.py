@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.theory.pandora import Innovation, Routes, baselines, route_batch
+from porism.theory.pandora.report import standard_error
 
 if TYPE_CHECKING:
     from porism.sims.pandora import ScoreMatrix
@@ -19,44 +20,33 @@ Floats = NDArray[np.float64]
 def own(fitted: "FittedRouter", matrix: "ScoreMatrix") -> bool:
     """Whether the router was fitted to these scores.
 
-    Recognised by shape and by the report: a line of least squares for each specialist and estimate, and the
-    realised values of the chosen.
+    Recognised by shape and by the report: the residuals of its lines of least squares are orthogonal to the
+    estimates, and what was chosen realises what it says.
     """
     y, known, report = matrix.scores, matrix.known, fitted.report
-    if y.shape != fitted.m_hat.shape or int(known.all(1).sum()) != report.n_queries:
-        return False
     whole = known.all(1)
-    estimates = (fitted.q_hat, fitted.m_hat)
-    lines = ((report.slope, report.intercept), (report.slope_cheap, report.intercept_cheap))
-    pairs: list[tuple[Any, Any]] = [
-        (_line(x[ok, k], y[ok, k]), (slope[k], intercept[k]))
-        for x, (slope, intercept) in zip(estimates, lines, strict=True)
-        for k, ok in enumerate(known.T)
-    ]
+    if y.shape != fitted.m_hat.shape or int(whole.sum()) != report.n_queries:
+        return False
     told = {row.rule: row.realised for row in report.chosen}
-    for rule, x in zip(("exhaustive", "cheap"), estimates, strict=True):
+    for rule, x, slope, intercept in (
+        ("exhaustive", fitted.q_hat, report.slope, report.intercept),
+        ("cheap", fitted.m_hat, report.slope_cheap, report.intercept_cheap),
+    ):
+        rest = np.where(known & np.isfinite(slope), y - intercept - slope * x, 0.0)  # NaN for a constant
+        rest, unit = rest / (np.abs(y).max() or 1.0), x / (np.abs(x).max() or 1.0)
+        if max(np.abs(rest.mean(0)).max(), np.abs((rest * unit).mean(0)).max()) > 1e-9:
+            return False
         if rule in told:
-            pairs.append((y[whole][np.arange(whole.sum()), x[whole].argmax(1)].mean(), told[rule]))
-    return all(np.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True) for a, b in pairs)
-
-
-def _line(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope and intercept of least squares, NaN for a constant, as the report has them."""
-    if len(x) < 2 or np.ptp(x) == 0:
-        return math.nan, math.nan
-    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
-    return slope, float(y.mean() - slope * x.mean())
+            realised = y[whole, x[whole].argmax(1)].mean()
+            if not math.isclose(realised, told[rule], rel_tol=1e-9, abs_tol=1e-9):
+                return False
+    return True
 
 
 def rival(net: Floats, outside: float = -math.inf) -> Floats:
     """The best net mean among all others and the outside option, shape (n, K)."""
-    n, K = net.shape
-    top = net.argmax(1)
-    others = np.repeat(net[np.arange(n), top][:, None], K, axis=1)
-    rest = net.copy()
-    rest[np.arange(n), top] = -math.inf
-    others[np.arange(n), top] = rest.max(1)
-    return np.maximum(others, outside)
+    ordered = np.sort(np.pad(net, ((0, 0), (1, 0)), constant_values=-math.inf), axis=1)
+    return np.maximum(np.where(net == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:]), outside)
 
 
 def judge(
@@ -130,7 +120,7 @@ def judge(
                     "spend": spend,
                     "net": float(got.mean()) - lam * spend,
                     "gain": gain,
-                    "gain_se": _error(got - cheap),
+                    "gain_se": standard_error(got - cheap),
                     "share": gain / total if total > 0 else None,
                 }
             )
@@ -138,7 +128,7 @@ def judge(
         "cheap": float(cheap.mean()),
         "exhaustive": float(best.mean()),
         "exhaustive_gain": total,
-        "exhaustive_gain_se": _error(best - cheap),
+        "exhaustive_gain_se": standard_error(best - cheap),
         "rows": found,
     }
 
@@ -172,7 +162,3 @@ def draw_bidder(figure: Any, found: list[dict[str, Any]], name: str) -> None:
         ax.set_xlabel(name)
     axes[0].set_ylabel("change a query")
     axes[0].legend()
-
-
-def _error(values: Floats) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf

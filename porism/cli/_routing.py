@@ -4,21 +4,20 @@ import contextlib
 import math
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from porism import _files
-from porism._show import plain
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from porism.sims.pandora import ScoreMatrix
-    from porism.theory.pandora import FittedRouter
+    from porism.theory.pandora import FittedRouter, Router
 
     Floats = NDArray[np.float64]
 
@@ -26,17 +25,19 @@ SWEPT = ("m", "nu", "c", "mu", "s-other", "omega")
 """Parameters of `porism route bidder`, in the order of `bidder_statics`."""
 
 
-def load(path: Path) -> "FittedRouter":
-    """The fit in a file of `porism route fit`, or of `Router.save`, whose costs and counters are left out."""
+def load(path: Path) -> "tuple[FittedRouter, Router | None]":
+    """The fit in a file of `porism route fit`; or that of `Router.save` with the router itself."""
     from porism.results import Result
     from porism.theory.pandora import FittedRouter, Router
 
     if path.is_file() and not zipfile.is_zipfile(path):
         raise ValueError(f"{path.name} is no saved router, or is cut off; write one with `porism route fit`")
+    router = None
     try:
         fitted: Any = Result.load(path)
         if not isinstance(fitted, FittedRouter):
-            fitted = Router.load(path).fitted
+            router = Router.load(path)
+            fitted = router.fitted
         K, n = len(fitted.names), len(fitted.m_hat)
         shapes = {"m_hat": (n, K), "q_hat": (n, K), "nu": (K,), "A": (K, K), "B": (K, K)}
         whole = all(getattr(fitted, name).shape == shape for name, shape in shapes.items())
@@ -45,10 +46,12 @@ def load(path: Path) -> "FittedRouter":
         whole = False
     if not whole:
         raise ValueError(f"{path.name} is a damaged router; write it again with `porism route fit`")
-    return fitted
+    return fitted, router
 
 
-def matrix(path: Path, features: Path | None) -> "tuple[ScoreMatrix, dict[str, Any]]":
+def matrix(
+    path: Path, features: Path | None, groups: str | None = None
+) -> "tuple[ScoreMatrix, dict[str, Any]]":
     """Scores, and the arrays cheap and refined where an npz holds them."""
     import dataclasses
 
@@ -56,7 +59,7 @@ def matrix(path: Path, features: Path | None) -> "tuple[ScoreMatrix, dict[str, A
 
     from porism.sims.pandora import read_csv, read_scores
 
-    matrix = read_scores(path)
+    matrix = read_scores(path, groups=groups)
     if features is not None:
         held = read_csv(features)
         if not held.known.all():
@@ -79,28 +82,6 @@ def matrix(path: Path, features: Path | None) -> "tuple[ScoreMatrix, dict[str, A
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise ValueError(f"{path.name}: {name} must hold finite numbers")
     return matrix, {name: np.asarray(array, np.float64) for name, array in given.items()}
-
-
-def groups(matrix: "ScoreMatrix", path: Path, column: str | None) -> Any:
-    import numpy as np
-
-    if column is None or column == "none":
-        return matrix.groups if column is None else None
-    held = {
-        "groups": matrix.groups,
-        "prompt_sha1": matrix.groups,
-        "subset": matrix.subset,
-        "category": matrix.subset,
-    }
-    if path.suffix.lower() != ".npz":
-        from porism.sims.pandora._csv import csv_columns, parquet_columns
-
-        read = parquet_columns if path.suffix.lower() == ".parquet" else csv_columns
-        held = {name: np.array(cells, str) for name, cells in read(path, path.name).items()}
-    if held.get(column) is None:
-        has = ", ".join(name for name, value in held.items() if value is not None) or "none"
-        raise ValueError(f"--groups: {path.name} has no column {column!r}; it has {has[:200]}")
-    return held[column]
 
 
 def aligned(matrix: "ScoreMatrix", fitted: "FittedRouter", name: str) -> "ScoreMatrix":
@@ -174,11 +155,6 @@ def money(name: str, text: str, K: int, infinite: bool = False) -> "Floats":
     return values
 
 
-def check_lam(lam: float) -> None:
-    if not 0 <= lam < math.inf:
-        raise ValueError(f"lam must be >= 0 and finite, got {lam}")
-
-
 def sweep(text: str) -> "tuple[str, Floats]":
     import numpy as np
 
@@ -227,14 +203,3 @@ def draw(path: Path, kind: str, draw: Any) -> None:
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         draw(figure)
         write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
-
-
-def as_plain(value: Any) -> Any:
-    """Arrays as lists, and what JSON lacks as text."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): as_plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_plain(item) for item in value]
-    return plain(value)

@@ -23,15 +23,18 @@ Data = Annotated[
     Path,
     typer.Argument(metavar="DATA", help="Scores: .npz, or a .csv or .parquet with a column a specialist."),
 ]
-Saved = Annotated[Path, typer.Argument(metavar="ROUTER", help="File that `porism route fit` wrote.")]
+Saved = Annotated[
+    Path, typer.Argument(metavar="ROUTER", help="File that `porism route fit`, or Router.save, wrote.")
+]
 Features = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Features: .csv or .parquet, a row a query, a column each."),
 ]
 Lam = Annotated[float, typer.Option(help="Value of a unit of money.")]
-Outside = Annotated[float, typer.Option(help="Value of choosing nobody; -inf if that cannot be.")]
+OUTSIDE = "Value of choosing nobody; -inf, the default, if that cannot be."
 Plot = Annotated[Path | None, typer.Option(metavar="OUT", help="Draw into a picture.")]
-Price = Annotated[str, typer.Option(help="Price of using a specialist: a number, or one each: 0.1,0.2,…")]
+PRICE = "Price of using a specialist, 0 by default: a number, or one each: 0.1,0.2,…"
+Price = Annotated[str, typer.Option(help=PRICE)]
 ONE_EACH = "a number, or one each: 0.004,0.01,…"
 
 route = typer.Typer(rich_markup_mode=None, context_settings={"max_content_width": 110})
@@ -97,7 +100,7 @@ def fit(
     """
     from porism.theory.pandora import fit_router
 
-    matrix, given = files.matrix(data, features)
+    matrix, given = files.matrix(data, features, None if groups == "none" else groups)
     K = len(matrix.models)
     kinds = {"cheap": cheap, "expensive": expensive}
     arrays = {"cheap": given.get("cheap"), "expensive": given.get("refined")}
@@ -120,11 +123,7 @@ def fit(
                 f"got {cheap_features}"
             )
         narrow = matrix.features[:, :cheap_features]
-    if len(matrix.scores) < max(folds, 2):
-        raise ValueError(
-            f"{data.name} must have at least a query a fold, got {len(matrix.scores)}; give --folds"
-        )
-    labels = files.groups(matrix, data, groups)
+    labels = None if groups == "none" else matrix.groups
     with files.doubts("fit"):
         fitted = fit_router(
             matrix.scores,
@@ -147,30 +146,24 @@ def fit(
     report = fitted.report
     if json:
         columns = ("slope", "intercept", "slope_cheap", "intercept_cheap", "nu_cov", "nu_var")
-        echo_json(
-            files.as_plain(
-                {
-                    "n_queries": len(matrix.scores),
-                    "models": fitted.names,
-                    "estimators": {
-                        name: "array"
-                        if kinds[name] is None and arrays[name] is not None
-                        else kinds[name] or usual
-                        for name, usual in (("cheap", "ridge"), ("expensive", "trees"))
-                    },
-                    "groups": None if labels is None else len(set(labels.tolist())),
-                    "returns": returns,
-                    "dependence": dependence,
-                    "nu": fitted.nu,
-                    "s": fitted.s,
-                    "tau": fitted.tau,
-                    "specialists": {name: getattr(report, name) for name in columns},
-                    "innovation_correlation": report.innovation_correlation,
-                    "chosen": [vars(row) for row in report.chosen],
-                    "flags": report.flags,
-                }
-            )
-        )
+        usual = {"cheap": "ridge", "expensive": "trees"}
+        found = {
+            "n_queries": len(matrix.scores),
+            "models": fitted.names,
+            "estimators": {
+                name: value if isinstance(value, str) else usual[name] if value is None else "array"
+                for name, value in chosen.items()
+            },
+            "groups": None if labels is None else len(set(labels.tolist())),
+            "returns": returns,
+            "dependence": dependence,
+            **{name: getattr(fitted, name).tolist() for name in ("nu", "s", "tau")},
+            "specialists": {name: getattr(report, name).tolist() for name in columns},
+            "innovation_correlation": report.innovation_correlation.tolist(),
+            "chosen": [vars(row) for row in report.chosen],
+            "flags": report.flags,
+        }
+        echo_json(plain(found))
     else:
         rows = zip(fitted.names, report.slope, report.intercept, fitted.nu, fitted.s, strict=True)
         typer.echo(table([("specialist", "slope", "intercept", "nu", "s"), *rows]))
@@ -222,7 +215,7 @@ def evaluate(
     for word in wanted:
         if word not in POLICIES:
             raise ValueError(f"--policies must be among {', '.join(POLICIES)}, got {word!r}")
-    fitted = files.load(router)
+    fitted, _ = files.load(router)
     matrix, given = files.matrix(data, features)
     matrix = files.aligned(matrix, fitted, data.name)
     m, q, source = files.estimates(fitted, matrix, given, data.name)
@@ -250,7 +243,7 @@ def evaluate(
 
         files.draw(plot, kind, lambda figure: draw_curve(figure.subplots(), found))
     if json:
-        echo_json(files.as_plain(found))
+        echo_json(plain(found))
         return
     columns = ("refinements", "quality", "spend", "net", "gain", "gain_se", "share")
     rows = [
@@ -274,13 +267,14 @@ def certify(
     cost_rel: Annotated[float, typer.Option(help="Costs may be off by this share.")] = 0.0,
     price: Price = "0",
     lam: Lam = 1.0,
-    outside: Outside = -math.inf,
+    outside: Annotated[float, typer.Option(help=OUTSIDE)] = -math.inf,
     query: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Queries: a JSON object a line, as for `run`.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Queries: their features, as DATA of `fit`.")
     ] = None,
+    features: Features = None,
     json: AsJson = False,
 ) -> None:
     """Count the first decisions that hold whatever nu is within an interval.
@@ -299,12 +293,15 @@ def certify(
     for name, value in (("--nu-rel", nu_rel), ("--cost-rel", cost_rel)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be in [0, 1], got {value}")
-    files.check_lam(lam)
+    if not 0 <= lam < math.inf:
+        raise ValueError(f"lam must be >= 0 and finite, got {lam}")
     if not outside < math.inf:
         raise ValueError(f"--outside must be a number or -inf, got {outside}")
     if query is not None and data is not None:
         raise ValueError("give --query or --data, not both")
-    fitted = files.load(router)
+    if features is not None and data is None:
+        raise ValueError("--features belong to --data; give its scores too")
+    fitted, _ = files.load(router)
     K = len(fitted.names)
     m = fitted.m_hat
     if query is not None:
@@ -313,7 +310,7 @@ def certify(
         with query.open("rb") as stream:
             m = queries(stream, fitted, query.name)
     elif data is not None:
-        matrix, given = files.matrix(data, None)
+        matrix, given = files.matrix(data, features)
         matrix = files.aligned(matrix, fitted, data.name)
         m = files.cheap(fitted, matrix, given, data.name)
     net = m - lam * files.numbers("--price", price, K)
@@ -401,7 +398,7 @@ def bidder(
         files.draw(plot, kind, lambda figure: draw_bidder(figure, found, name))
     if json:
         fixed = {key: value for key, value in values.items() if key != name}
-        echo_json(files.as_plain({"parameters": fixed, "rows": found}))
+        echo_json(plain({"parameters": fixed, "rows": found}))
         return
     heads = ("price", name, "dU", "dA", "dW", "refine_rate")
     typer.echo(table([(*heads[:5], "rate"), *([row[head] for head in heads] for row in found)]))
@@ -410,14 +407,16 @@ def bidder(
 @route.command()
 def run(
     router: Saved,
-    cost: Annotated[str, typer.Option(help=f"Cost of a refinement in money: {ONE_EACH} inf for never.")],
-    price: Price = "0",
-    lam: Lam = 1.0,
+    cost: Annotated[
+        str | None, typer.Option(help=f"Cost of a refinement in money: {ONE_EACH} inf for never.")
+    ] = None,
+    price: Annotated[str | None, typer.Option(help=PRICE)] = None,
+    lam: Annotated[float | None, typer.Option(help="Value of a unit of money; 1 by default.")] = None,
     policy: Annotated[
         str | None,
         typer.Option(help="kg_joint, rollout, kg_sigma, … as Router takes them; its choice by default."),
     ] = None,
-    outside: Outside = -math.inf,
+    outside: Annotated[float | None, typer.Option(help=OUTSIDE)] = None,
     budget: Annotated[float | None, typer.Option(help="Steer lam towards this mean spend a query.")] = None,
     names: Annotated[str | None, typer.Option(help="Names of the specialists, comma between.")] = None,
 ) -> None:
@@ -443,8 +442,11 @@ def run(
     {"id": 2, "line": 7, "error": "…"}           the line was bad; the next one is answered
 
     choice is a number from 0, or -1 for the outside option. Nothing is remembered between lines but counts
-    and, with --budget, lam: each line must hold all that is known of its query, which counts once it is
+    and, with a budget, lam: each line must hold all that is known of its query, which counts once it is
     decided.
+
+    A router that Router.save wrote serves with its own costs, prices, lam, outside option, policy, names and
+    budget, at the usual rate; an option takes the place of what it names, and --lam that of the budget too.
 
     At the end of input counts go to stderr as one JSON object, and the exit code is 0; 2: bad options or
     file.
@@ -459,24 +461,27 @@ def run(
 
     if sys.stdin is None:
         raise ValueError("queries come from stdin, which is closed; pipe them into it")
-    fitted = files.load(router)
-    K = len(fitted.names)
-    labels = fitted.names if names is None else tuple(word.strip() for word in names.split(","))
-    if len(set(labels)) < len(labels):
-        raise ValueError("--names must be all different: answers are by name")
-    bare = dataclasses.replace(fitted, cheap_model=None, refined_model=None)  # the service asks the models
     with files.doubts("run"):
-        chooser = Router(
-            bare,
-            files.money("--cost", cost, K, infinite=True),
-            files.numbers("--price", price, K),
-            lam,
-            outside,
-            policy,
-            labels,
-        )
+        fitted, saved = files.load(router)
+        K = len(fitted.names)
+        settings: dict[str, Any] = {
+            "costs": None if cost is None else files.money("--cost", cost, K, infinite=True),
+            "prices": None if price is None else files.numbers("--price", price, K),
+            "lam": lam,
+            "outside": outside,
+            "policy": policy,
+            "names": None if names is None else [word.strip() for word in names.split(",")],
+        }
+        if saved is None and cost is None:
+            raise ValueError(f"Missing option '--cost': {router.name} holds a fit, which has no costs.")
+        given = {name: value for name, value in settings.items() if value is not None}
+        kept = {} if saved is None else {name: getattr(saved, name) for name in settings if name not in given}
+        # the service asks the models
+        chooser = Router(dataclasses.replace(fitted, cheap_model=None, refined_model=None), **given, **kept)
         if budget is not None:
             chooser.set_budget(budget)
+        elif saved is not None and lam is None:
+            chooser.set_budget(saved.counters()["budget"], calibrate=False)
     service = Service(chooser, fitted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a line that overflows is answered by its error

@@ -3,8 +3,7 @@
 Fitting and routing themselves are re-exported from `porism.theory.pandora`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from porism._lazy import submodules
 
@@ -112,7 +111,7 @@ __all__ = [
     "single_best",
 ]
 
-_LATER = {
+_LATER: dict[str, tuple[str, ...]] = {
     "agreement": ("AgreementEstimates", "Answers", "agreement_estimates"),
     "classifiers": ("CLASSIFIERS", "DATA_SETS", "classifier_matrix"),
     "experiments": (
@@ -129,14 +128,6 @@ _LATER = {
     "tables": ("read_csv", "read_npz", "read_routellm", "read_routerbench", "read_scores"),
     "worlds": ("LevelsWorld", "MarketChange", "MarketWorld", "World"),
 }  # fmt: skip
-_HOME = {name: f"{__name__}.{module}" for module, names in _LATER.items() for name in names}
-_HOME |= {name: "porism.theory.pandora" for name in __all__ if name not in _HOME}
-_submodule = submodules(__name__)
+_LATER["porism.theory.pandora"] = tuple({*__all__}.difference(*_LATER.values()))
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        return _submodule(name)
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = submodules(__name__, _LATER)

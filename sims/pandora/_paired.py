@@ -1,18 +1,10 @@
-"""Standard errors of paired differences, and the check that a fit belongs to a matrix."""
+"""The check that a fit belongs to a matrix."""
 
-import math
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from porism.sims.pandora.matrix import ScoreMatrix
+from porism.theory.pandora import FittedRouter
 
 
-def standard_error(x: NDArray[np.float64]) -> float:
-    """Of the mean of independent numbers; infinite for fewer than two."""
-    return float(x.std(ddof=1)) / math.sqrt(len(x)) if len(x) > 1 else math.inf
-
-
-def same_shape(matrix: Any, fitted: Any) -> None:
+def same_shape(matrix: ScoreMatrix, fitted: FittedRouter) -> None:
     """Refuse a fit that was made from another matrix."""
     if fitted.m_hat.shape != matrix.scores.shape:
         raise ValueError(

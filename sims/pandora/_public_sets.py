@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.pandora._paired import standard_error
 from porism.sims.pandora.agreement import agreement_estimates
 from porism.sims.pandora.experiments import cross_fit
 from porism.sims.pandora.real import (
@@ -19,6 +18,7 @@ from porism.sims.pandora.real import (
     load_routellm,
 )
 from porism.theory.pandora import apgr, baselines, route_batch
+from porism.theory.pandora.report import standard_error
 
 __all__ = ["PUBLIC", "NineModels", "nine_models"]
 

@@ -8,25 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.pandora._paired import same_shape, standard_error
+from porism.sims.pandora._paired import same_shape
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.sims.pandora.refinement import RefinementCurve
-from porism.sims.pandora.sweeps import BudgetRun, DependenceSweep, budget_run, dependence_sweep
 from porism.theory.pandora import FittedRouter, Routes, baselines, fit_router, route_batch
+from porism.theory.pandora.report import standard_error
 
-__all__ = [
-    "COSTS",
-    "MARGINS",
-    "BudgetRun",
-    "DependenceSweep",
-    "RefinementCurve",
-    "average_curves",
-    "budget_run",
-    "cross_fit",
-    "curve_over_seeds",
-    "dependence_sweep",
-    "refinement_curve",
-]
+__all__ = ["COSTS", "MARGINS", "average_curves", "cross_fit", "curve_over_seeds", "refinement_curve"]
 
 Floats = NDArray[np.float64]
 

@@ -336,6 +336,4 @@ def spend_by_rate(
     return np.array([spend(float(lam)) for lam in rates])
 
 
-@functools.cache
-def _matrix(dataset: str) -> ScoreMatrix:
-    return classifier_matrix(dataset)
+_matrix = functools.cache(classifier_matrix)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from porism import _files
 from porism.checks import one_of
-from porism.sims.pandora._npz import arrays
 from porism.sims.pandora.agreement import Answers
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.sims.pandora.tables import read_npz
@@ -168,10 +168,8 @@ def load_routellm(folder: Folder = None) -> ScoreMatrix:
 
     Raises
     ------
-    FileNotFoundError
-        If the file is not there.
-    ValueError
-        If it is damaged.
+    FileNotFoundError, ValueError
+        As `load_dc9`.
 
     References
     ----------
@@ -200,10 +198,8 @@ def load_routerarena(folder: Folder = None) -> ScoreMatrix:
 
     Raises
     ------
-    FileNotFoundError
-        If the file is not there.
-    ValueError
-        If it is damaged.
+    FileNotFoundError, ValueError
+        As `load_dc9`.
 
     References
     ----------
@@ -233,10 +229,8 @@ def load_mmlu_pro(folder: Folder = None) -> Answers:
 
     Raises
     ------
-    FileNotFoundError
-        If the file is not there.
-    ValueError
-        If it is damaged.
+    FileNotFoundError, ValueError
+        As `load_dc9`.
 
     References
     ----------
@@ -285,7 +279,7 @@ def _with_length(name: str, folder: Folder) -> ScoreMatrix:
     if matrix.features is None:
         raise ValueError(f"{path.name} has no array features")
     parts = [matrix.features]
-    chars = arrays(path, path.name).get("prompt_chars")
+    chars = _files.read_npz(path, ("prompt_chars",)).get("prompt_chars")
     if chars is not None:
         if chars.shape != (len(matrix.scores),) or chars.dtype.kind not in "biuf":
             raise ValueError(f"{path.name} is damaged: prompt_chars does not fit score")
@@ -295,17 +289,12 @@ def _with_length(name: str, folder: Folder) -> ScoreMatrix:
 
 
 def _held(path: Path, *names: str) -> dict[str, NDArray[Any]]:
-    held = arrays(path, path.name)
-    absent = [name for name in names if name not in held]
-    if absent:
-        raise ValueError(f"{path.name} has no array {absent[0]}; it has {', '.join(held) or 'none'}")
-    text = [
-        name
-        for name in names
-        if held[name].dtype.kind not in ("US" if name in ("models", "category") else "biuf")
-    ]
-    if text:
-        raise ValueError(f"{path.name}: {text[0]} has the wrong type {held[text[0]].dtype}")
+    held = _files.read_npz(path, names)
+    for name in names:
+        if name not in held:
+            raise ValueError(f"{path.name} has no array {name}; it has {', '.join(held) or 'none'}")
+        if held[name].dtype.kind not in ("US" if name in ("models", "category") else "biuf"):
+            raise ValueError(f"{path.name}: {name} has the wrong type {held[name].dtype}")
     return held
 
 

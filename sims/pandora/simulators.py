@@ -73,9 +73,7 @@ def gaussian(
     np.float64(0.5)
     """
     n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
-    s, tau, mu, spread = (_each(k, v, K) for k, v in (("s", s), ("tau", tau), ("mu", mu), ("spread", spread)))
-    _positive(s=s)
-    _not_negative(tau=tau, spread=spread)
+    s, tau, mu, spread = _law(K, s, tau, mu, spread)
     low = -1 / (K - 1) if K > 1 else 0.0
     if not low - 1e-12 <= rho <= 1:
         raise ValueError(f"rho must be in [{low:.4g}, 1] for K={K}, got {rho!r}: no covariance has it")
@@ -244,9 +242,7 @@ def levels(
     """
     n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
     draws = integer("draws", draws, low=1)
-    s, tau, mu, spread = (_each(k, v, K) for k, v in (("s", s), ("tau", tau), ("mu", mu), ("spread", spread)))
-    _positive(s=s)
-    _not_negative(tau=tau, spread=spread)
+    s, tau, mu, spread = _law(K, s, tau, mu, spread)
     m = mu + spread * rng.normal(size=(n, K))
     scores = m + s * rng.normal(size=(n, K))
     signals = scores[..., None] + tau[:, None] * rng.normal(size=(n, K, draws))
@@ -328,6 +324,14 @@ def market(
     shrunk = mu + (s_other**2 / total if omega > 0 else 1.0) * (raw - mu)
     nu = float(preposterior_sd(s, tau))
     return MarketWorld(value, refined, competitors, estimates, raw, shrunk, nu=nu, **held)
+
+
+def _law(K: int, s: Any, tau: Any, mu: Any, spread: Any) -> tuple[Floats, Floats, Floats, Floats]:
+    """Parameters of Gaussian values, one a specialist."""
+    s, tau, mu, spread = (_each(k, v, K) for k, v in (("s", s), ("tau", tau), ("mu", mu), ("spread", spread)))
+    _positive(s=s)
+    _not_negative(tau=tau, spread=spread)
+    return s, tau, mu, spread
 
 
 def _each(name: str, value: Any, K: int) -> Floats:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from porism.checks import integer, positive
 from porism.results import Result
-from porism.sims.pandora._paired import same_shape, standard_error
+from porism.sims.pandora._paired import same_shape
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.sims.pandora.simulators import gaussian
 from porism.theory.pandora import FittedRouter, Router, route_batch
+from porism.theory.pandora.report import standard_error
 
 __all__ = ["BudgetRun", "DependenceSweep", "budget_run", "dependence_sweep"]
 

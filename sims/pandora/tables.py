@@ -4,6 +4,7 @@ No reader executes anything from a file. A file that is not what it should be gi
 what is wrong and where; a file that is not there gives the OSError of the system.
 """
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism import _files
 from porism.checks import one_of
 from porism.sims.pandora._csv import Columns, as_numbers, csv_columns, parquet_columns, to_numbers
-from porism.sims.pandora._npz import arrays
 from porism.sims.pandora.matrix import ScoreMatrix
 
 __all__ = ["read_csv", "read_npz", "read_routellm", "read_routerbench", "read_scores"]
@@ -26,9 +27,13 @@ Paths = str | os.PathLike[str]
 COST = "|total_cost"
 NOT_MODELS = ("", "id", "index", "query", "query_id", "sample_id", "question_id", "prompt", "eval_name")
 LAYOUTS = ("npz", "csv", "routerbench", "routellm")
+ARRAYS = (
+    "score", "scores", "models", "features", "cheap_features", "mask", "missing", "cost_usd", "costs",
+    "groups", "prompt_sha1", "subset", "category", "split",
+)  # fmt: skip
 
 
-def read_scores(path: Paths, layout: str | None = None) -> ScoreMatrix:
+def read_scores(path: Paths, layout: str | None = None, groups: str | None = None) -> ScoreMatrix:
     """Read a score matrix, choosing the reader by the file.
 
     Parameters
@@ -38,6 +43,8 @@ def read_scores(path: Paths, layout: str | None = None) -> ScoreMatrix:
     layout : {"npz", "csv", "routerbench", "routellm"}, optional
         The reader. By default that of npz for ``.npz``, of RouterBench for ``.parquet`` and for tables with a
         column ``<model>|total_cost``, that of RouteLLM for tables with a column ``prompt``, else of csv.
+    groups : str, optional
+        Column (or array of `read_npz`) whose equal cells make a group, in place of the layout's own.
 
     Returns
     -------
@@ -47,7 +54,7 @@ def read_scores(path: Paths, layout: str | None = None) -> ScoreMatrix:
     Raises
     ------
     ValueError
-        If the file is damaged or holds no score matrix.
+        If the file is damaged, holds no score matrix, or lacks the column of groups.
     OSError
         If it cannot be opened.
 
@@ -59,18 +66,27 @@ def read_scores(path: Paths, layout: str | None = None) -> ScoreMatrix:
     """
     if layout is not None:
         one_of("layout", layout, LAYOUTS)
-    suffix = Path(path).suffix.lower()
+    name, suffix = _name(path), Path(path).suffix.lower()
     if layout is None and suffix not in (".npz", ".csv", ".parquet"):
-        raise ValueError(f"{_name(path)} must end in .npz, .csv or .parquet, or say layout=")
+        raise ValueError(f"{name} must end in .npz, .csv or .parquet, or say layout=")
     if layout == "npz" or (layout is None and suffix == ".npz"):
-        return read_npz(path)
-    table = _columns(path)
-    if layout is None:
-        layout = "routerbench" if any(name.endswith(COST) for name in table) else "csv"
-        layout = "routellm" if layout == "csv" and "prompt" in table else layout
-    if layout == "routerbench":
-        return _routerbench(_name(path), table)
-    return _routellm([(_name(path), table)]) if layout == "routellm" else _csv(_name(path), table, None)
+        table: dict[str, Any] = _files.read_npz(path, ARRAYS)
+        matrix = _npz(name, table)
+        table = {key: cells for key, cells in table.items() if cells.shape == matrix.scores.shape[:1]}
+    else:
+        table = _columns(path)
+        if layout is None:
+            layout = "routerbench" if any(key.endswith(COST) for key in table) else "csv"
+            layout = "routellm" if layout == "csv" and "prompt" in table else layout
+        if layout == "csv":
+            matrix = _csv(name, table, None)
+        else:
+            matrix = _routerbench(name, table) if layout == "routerbench" else _routellm([(name, table)])
+    if groups is None:
+        return matrix
+    if groups not in table:
+        raise ValueError(f"{name} has no column {groups!r}; it has {_some(table) or 'none'}")
+    return dataclasses.replace(matrix, groups=np.array(table[groups], str))
 
 
 def read_npz(path: Paths) -> ScoreMatrix:
@@ -107,50 +123,7 @@ def read_npz(path: Paths) -> ScoreMatrix:
     >>> read_npz("scores.npz").known.tolist()
     [[True, False], [True, True]]
     """
-    name = _name(path)
-    held = arrays(path, name)
-    raw = _first(held, "score", "scores")
-    if raw is None:
-        raise ValueError(f"{name} has no array score or scores; it has {', '.join(held) or 'none'}")
-    if raw.ndim != 2 or 0 in raw.shape:
-        raise ValueError(f"{name}: score must have shape (n, K), one row a query, got {raw.shape}")
-    scores = _real(name, "score", raw)
-    known = ~np.isnan(scores)
-    for key, sign in (("mask", True), ("missing", False)):
-        if key in held:
-            if held[key].shape != scores.shape or held[key].dtype.kind not in "bu":
-                raise ValueError(f"{name}: {key} must be a bool array of shape {scores.shape}")
-            known &= held[key].astype(bool) == sign
-    found = {
-        key: None if (value := _first(held, *keys)) is None else _real(name, keys[0], value)
-        for key, keys in {
-            "features": ("features",),
-            "cheap_features": ("cheap_features",),
-            "costs": ("cost_usd", "costs"),
-        }.items()
-    }
-    for key in ("features", "cheap_features"):
-        value = found[key]
-        if value is not None and (value.ndim != 2 or not np.isfinite(value).all()):
-            raise ValueError(f"{name}: {key} must be finite and have shape (n, p), got shape {value.shape}")
-    split = held.get("split")
-    if split is not None and split.dtype.kind not in "biu":
-        raise ValueError(f"{name}: split must be whole numbers, got dtype {split.dtype}")
-    K = scores.shape[1]
-    labels = held.get("models")
-    if labels is not None and labels.shape != (K,):
-        raise ValueError(f"{name}: models must have shape ({K},), a name a column, got {labels.shape}")
-    models = [f"specialist {k}" for k in range(K)] if labels is None else [str(label) for label in labels]
-    return _matrix(
-        name,
-        scores,
-        models,
-        known,
-        **found,
-        groups=_words(_first(held, "groups", "prompt_sha1")),
-        subset=_words(_first(held, "subset", "category")),
-        split=None if split is None else split.astype(np.int64),
-    )
+    return _npz(_name(path), _files.read_npz(path, ARRAYS))
 
 
 def read_csv(path: Paths, models: Sequence[str] | None = None) -> ScoreMatrix:
@@ -266,6 +239,51 @@ def read_routellm(*paths: Paths) -> ScoreMatrix:
     return _routellm([(_name(path), _columns(path)) for path in paths])
 
 
+def _npz(name: str, held: dict[str, NDArray]) -> ScoreMatrix:
+    raw = _first(held, "score", "scores")
+    if raw is None:
+        raise ValueError(f"{name} has no array score or scores; it has {', '.join(held) or 'none'}")
+    if raw.ndim != 2 or 0 in raw.shape:
+        raise ValueError(f"{name}: score must have shape (n, K), one row a query, got {raw.shape}")
+    scores = _real(name, "score", raw)
+    known = ~np.isnan(scores)
+    for key, sign in (("mask", True), ("missing", False)):
+        if key in held:
+            if held[key].shape != scores.shape or held[key].dtype.kind not in "bu":
+                raise ValueError(f"{name}: {key} must be a bool array of shape {scores.shape}")
+            known &= held[key].astype(bool) == sign
+    found = {
+        key: None if (value := _first(held, *keys)) is None else _real(name, keys[0], value)
+        for key, keys in {
+            "features": ("features",),
+            "cheap_features": ("cheap_features",),
+            "costs": ("cost_usd", "costs"),
+        }.items()
+    }
+    for key in ("features", "cheap_features"):
+        value = found[key]
+        if value is not None and (value.ndim != 2 or not np.isfinite(value).all()):
+            raise ValueError(f"{name}: {key} must be finite and have shape (n, p), got shape {value.shape}")
+    split = held.get("split")
+    if split is not None and split.dtype.kind not in "biu":
+        raise ValueError(f"{name}: split must be whole numbers, got dtype {split.dtype}")
+    K = scores.shape[1]
+    labels = held.get("models")
+    if labels is not None and labels.shape != (K,):
+        raise ValueError(f"{name}: models must have shape ({K},), a name a column, got {labels.shape}")
+    models = [f"specialist {k}" for k in range(K)] if labels is None else [str(label) for label in labels]
+    return _matrix(
+        name,
+        scores,
+        models,
+        known,
+        **found,
+        groups=_words(_first(held, "groups", "prompt_sha1")),
+        subset=_words(_first(held, "subset", "category")),
+        split=None if split is None else split.astype(np.int64),
+    )
+
+
 def _columns(path: Paths) -> Columns:
     read = parquet_columns if Path(path).suffix.lower() == ".parquet" else csv_columns
     return read(path, _name(path))
@@ -370,4 +388,4 @@ def _some(table: Columns, most: int = 8) -> str:
 
 
 def _name(path: Paths) -> str:
-    return Path(path).name
+    return Path(path).name or os.fspath(path)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from porism.checks import one_of
 from porism.results import Result
-from porism.sims.pandora._paired import standard_error
 from porism.theory.pandora import bidder_decision
+from porism.theory.pandora.report import standard_error
 
 __all__ = ["LevelsWorld", "MarketChange", "MarketWorld", "World"]
 

@@ -338,6 +338,10 @@ def test_certify_counts_each_query_and_specialist(call, data, tmp_path):
     assert [[row[kind] for row in body["specialists"]] for kind in expected] == list(
         naive_counts(data.cheap(X[:, :2]), data.nu, 0.004, 0.2).values()
     )
+    (tmp_path / "y.csv").write_text("ant,bee,cat\n" + "\n".join(",".join(map(str, y)) for y in Y.tolist()))
+    (tmp_path / "x.csv").write_text("p,q,r,s\n" + "\n".join(",".join(map(str, x)) for x in X.tolist()))
+    tables = call("certify", "r.npz", "--data", "y.csv", "--features", "x.csv", "--json")[1]
+    assert json.loads(tables) == body
     out = call("certify", "r.npz")[1]
     assert out.splitlines()[0].split() == ["specialist", "refine", "stop", "undecided"]
 
@@ -438,12 +442,12 @@ def wrong(data, arrays, tmp_path):
         ("fit d.npz --out o.npz --cheap tree", "porism route fit: cheap must be an array of estimates"),
         ("fit d.npz --out o.npz --cheap-features 5", "porism route fit: --cheap-features must be at most 4"),
         ("fit a.npz --out o.npz --cheap-features 1", "porism route fit: --cheap-features needs features"),
-        ("fit one.npz --out o.npz", "porism route fit: one.npz must have at least a query a fold, got 1"),
+        ("fit one.npz --out o.npz", "porism route fit: scores must have at least 2 rows, got 1"),
         ("fit d.npz --out o.npz --folds 1", "porism route fit: folds must be"),
-        ("fit d.npz --out o.npz --groups task", "porism route fit: --groups: d.npz has no column 'task'"),
+        ("fit d.npz --out o.npz --groups task", "porism route fit: d.npz has no column 'task'"),
         (
             "fit plain.csv --features plain.csv --groups x --out o.npz",
-            "porism route fit: --groups: plain.csv has",
+            "porism route fit: plain.csv has no column 'x'; it has",
         ),
         ("fit huge.npz --out o.npz --returns binary", "porism route fit: returns='binary' needs scores"),
         ("fit d.npz --out o.npz --dependence odd", "porism route fit: dependence must be one of"),
@@ -475,6 +479,7 @@ def wrong(data, arrays, tmp_path):
         ("certify r.npz --query q.jsonl", "porism route certify: q.jsonl line 2: cheap must have 3 numbers"),
         ("certify r.npz --query empty.jsonl", "porism route certify: empty.jsonl holds no query"),
         ("certify r.npz --query q.jsonl --data d.npz", "porism route certify: give --query or --data"),
+        ("certify r.npz --features d.csv", "porism route certify: --features belong to --data"),
         ("certify r.npz --data two.npz", "porism route certify: two.npz has scores of shape"),
         ("bidder --sweep tau", "porism route bidder: --sweep must name one of"),
         ("bidder --sweep mu", "porism route bidder: --sweep mu needs a range"),

@@ -96,6 +96,27 @@ def test_a_saved_router_serves_as_its_fit(call, arrays):
     assert "holds a CalibrationReport" in err
 
 
+def test_a_saved_router_runs_as_it_was_saved(call, arrays, monkeypatch):
+    """Costs, prices, lam, outside option, policy, names and budget; an option replaces what it names."""
+    costs, prices = [0.01, np.inf, 0.02], [0.0, 0.1, 0.3]
+    router = Router(arrays, costs, prices, lam=0.5, outside=-5.0, policy="kg", names=["x", "y", "z"])
+    router.set_budget(0.1, calibrate=False)
+    router.save("saved.npz")
+    queries = [{"cheap": m.tolist(), "refined": q.tolist()} for m, q in zip(CHEAP, REFINED, strict=True)]
+    answers, counts = serve(call, monkeypatch, ["saved.npz"], queries[:30])
+    for answer, m, q in zip(answers, CHEAP, REFINED, strict=False):
+        decision = router.route(m, q.__getitem__)
+        assert (answer["choice"], answer["name"]) == (decision.choice, decision.name)
+        assert (answer["value"], answer["spend"]) == (decision.value, decision.spend)
+    assert counts.items() >= {k: v for k, v in router.counters().items() if k != "spend_se"}.items()
+    assert counts["lam"] != 0.5
+    words = ["saved.npz", "--lam", "2", "--names", "a,b,c", "--cost", "inf", "--outside", "-inf"]
+    answers, counts = serve(call, monkeypatch, words, queries[:30])
+    assert (counts["lam"], counts["budget"], counts["refined"]) == (2.0, None, {"a": 0, "b": 0, "c": 0})
+    best = (CHEAP[:30] - 2 * np.array(prices)).argmax(1)
+    assert [answer["choice"] for answer in answers] == best.tolist()
+
+
 def test_the_dialogue_ends_where_the_router_ends(call, arrays, monkeypatch):
     router = Router(arrays, 0.02)
     for m, q in zip(CHEAP[:12], REFINED[:12], strict=True):
@@ -268,8 +289,8 @@ def test_nobody_reads_the_answers(data, tmp_path):
         ("r.npz --cost=-1", "cost must be >= 0; got min -1"),
         ("r.npz --cost 1 --policy best", "policy must be one of"),
         ("r.npz --cost 1 --names a,b", "names must name the 3 specialists"),
-        ("r.npz --cost 1 --names a,b,a", "--names must be all different"),
-        ("r.npz --cost 1 --budget 0", "spend_per_query must be > 0"),
+        ("r.npz --cost 1 --names a,b,a", "names must differ from each other"),
+        ("r.npz --cost 1 --budget 0", "spend_per_query must be finite and > 0"),
         ("r.npz --cost 1 --lam nan", "lam must be >= 0"),
     ],
 )

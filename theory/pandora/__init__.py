@@ -1,61 +1,39 @@
-"""Pandora routing: when a better estimate of a specialist is worth its price.
+"""Pandora routing: when a better estimate of a specialist is worth its price."""
 
-The core (ψ, index, band, value of information, certificates, bidder) is here at once; exact dynamic
-programs, fitting, routing in bulk and the online router load on first use.
-"""
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from porism._lazy import submodules
-from porism.theory.pandora.bidder import (
-    Bid,
-    bidder_decision,
-    bidder_sign_map,
-    bidder_statics,
-)
+from porism.theory.pandora import baselines
+from porism.theory.pandora.baselines import cheap, exhaustive, margin_threshold, oracle, random, single_best
+from porism.theory.pandora.bidder import Bid, bidder_decision, bidder_sign_map, bidder_statics
 from porism.theory.pandora.bounds import GainBounds, voi_binary, voi_bounds
 from porism.theory.pandora.correlated import signal_slopes, voi_correlated
+from porism.theory.pandora.curves import (
+    CostQualityCurve,
+    aiq,
+    apgr,
+    arena_score,
+    cost_quality_curve,
+    nondecreasing_hull,
+)
 from porism.theory.pandora.decide import certify_decision
+from porism.theory.pandora.decision import Decision
+from porism.theory.pandora.fit import FittedRouter, fit_router
 from porism.theory.pandora.index import inspection_halfwidth, preposterior_sd, reservation_index
+from porism.theory.pandora.innovation import Innovation
 from porism.theory.pandora.levels import Draws, best_draws, pooled_sd
+from porism.theory.pandora.obligatory import obligatory_value
+from porism.theory.pandora.optimal import DPResult, optimal_value
+from porism.theory.pandora.policies import (
+    POLICIES,
+    compare_policies,
+    evaluate_policy,
+    first_action,
+    policy_value,
+)
 from porism.theory.pandora.psi import log_psi, psi, psi_inv, psi_inv_log
+from porism.theory.pandora.report import CalibrationReport, Chosen
+from porism.theory.pandora.router import Router
+from porism.theory.pandora.routes import Routes, route_batch
 from porism.theory.pandora.value import log_voi, voi, voi_net
 from porism.theory.pandora.wedge import small_signal_change, wedge_threshold
-
-if TYPE_CHECKING:
-    from porism.theory.pandora import baselines
-    from porism.theory.pandora.baselines import (
-        cheap,
-        exhaustive,
-        margin_threshold,
-        oracle,
-        random,
-        single_best,
-    )
-    from porism.theory.pandora.curves import (
-        CostQualityCurve,
-        aiq,
-        apgr,
-        arena_score,
-        cost_quality_curve,
-        nondecreasing_hull,
-    )
-    from porism.theory.pandora.decision import Decision
-    from porism.theory.pandora.fit import FittedRouter, fit_router
-    from porism.theory.pandora.innovation import Innovation
-    from porism.theory.pandora.obligatory import obligatory_value
-    from porism.theory.pandora.optimal import DPResult, optimal_value
-    from porism.theory.pandora.policies import (
-        POLICIES,
-        compare_policies,
-        evaluate_policy,
-        first_action,
-        policy_value,
-    )
-    from porism.theory.pandora.report import CalibrationReport, Chosen
-    from porism.theory.pandora.router import Router
-    from porism.theory.pandora.routes import Routes, route_batch
 
 __all__ = [
     "POLICIES",
@@ -114,27 +92,3 @@ __all__ = [
     "voi_net",
     "wedge_threshold",
 ]
-
-_LATER = {
-    "baselines": ("cheap", "exhaustive", "margin_threshold", "oracle", "random", "single_best"),
-    "curves": ("CostQualityCurve", "aiq", "apgr", "arena_score", "cost_quality_curve", "nondecreasing_hull"),
-    "innovation": ("Innovation",),
-    "fit": ("FittedRouter", "fit_router"),
-    "obligatory": ("obligatory_value",),
-    "optimal": ("DPResult", "optimal_value"),
-    "policies": ("POLICIES", "compare_policies", "evaluate_policy", "first_action", "policy_value"),
-    "report": ("CalibrationReport", "Chosen"),
-    "decision": ("Decision",),
-    "router": ("Router",),
-    "routes": ("Routes", "route_batch"),
-}
-_HOME = {name: module for module, names in _LATER.items() for name in names}
-_submodule = submodules(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        return _submodule(name)
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value

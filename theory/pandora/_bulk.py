@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.kernels import voi
+from porism.theory.pandora.index import inspection_halfwidth
 from porism.theory.pandora.innovation import Innovation
 
 Floats = NDArray[np.float64]
@@ -29,10 +30,12 @@ class Setting:
     law: Innovation | None
     estimates: Callable[[Ints, Ints], Floats] | NDArray[Any]  # where they come from, or all of them
     max_rounds: int
-    halfwidth: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
-        self.w = self.halfwidth(self.nu) if self.nu.ndim == 1 else None
+        self.w = self._halfwidth(self.nu) if self.nu.ndim == 1 else None
+
+    def _halfwidth(self, nu: NDArray[Any]) -> Floats:
+        return np.asarray(inspection_halfwidth(nu, self.cost))
 
     def spreads(self, rows: slice) -> Any:
         """The nu of these queries, or that of all."""
@@ -46,7 +49,7 @@ class Setting:
         w = np.empty(nu.shape)
         step = max(1, BLOCK // (8 * nu.shape[1]))
         for start in range(0, len(nu), step):
-            w[start : start + step] = self.halfwidth(nu[start : start + step])
+            w[start : start + step] = self._halfwidth(nu[start : start + step])
         return w
 
 

@@ -66,10 +66,10 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _correlation(r: Floats) -> Floats:
-    """Correlation of columns, 0 beside a constant column."""
+    """Correlation of columns, 0 beside one that is constant but for rounding."""
     centred = r - r.mean(0) if len(r) else r
-    norm = np.sqrt((centred**2).sum(0))
-    scale = np.where(norm > 0, norm, 1.0)
-    out: Floats = (centred / scale).T @ (centred / scale)
+    norm, size = (np.sqrt((x**2).sum(0)) for x in (centred, r))
+    unit = np.divide(centred, norm, out=np.zeros_like(r), where=norm > 1e-12 * size)
+    out: Floats = unit.T @ unit
     np.fill_diagonal(out, 1.0)
     return out

@@ -12,6 +12,12 @@ from porism.results import Result
 Floats = NDArray[np.float64]
 
 
+def _standard(X: Floats) -> tuple[Floats, Floats]:
+    """Centre and scale of features; one that is constant, but for rounding of its mean, keeps its scale."""
+    scale = X.std(0)
+    return X.mean(0), np.where(scale <= 1e-12 * np.abs(X).max(0), 1.0, scale)
+
+
 @dataclasses.dataclass(frozen=True)
 class RidgeValues(Result):
     """Ridge regression on standardised features, one column of coefficients a specialist."""
@@ -23,8 +29,7 @@ class RidgeValues(Result):
 
     @classmethod
     def fit(cls, X: Floats, Y: Floats, seed: int = 0, penalty: float = 1.0) -> "RidgeValues":
-        centre, scale = X.mean(0), X.std(0)
-        scale[scale == 0] = 1.0
+        centre, scale = _standard(X)
         Z, intercept = (X - centre) / scale, Y.mean(0)
         slopes = np.linalg.solve(Z.T @ Z + penalty * np.eye(Z.shape[1]), Z.T @ (Y - intercept))
         return cls(centre, scale, slopes, intercept)
@@ -50,8 +55,7 @@ class NeighbourValues(Result):
 
     @classmethod
     def fit(cls, X: Floats, Y: Floats, seed: int = 0, count: int = 40) -> "NeighbourValues":
-        centre, scale = X.mean(0), X.std(0)
-        scale[scale == 0] = 1.0
+        centre, scale = _standard(X)
         return cls(centre, scale, (X - centre) / scale, Y, min(count, len(X)))
 
     @property
@@ -73,7 +77,7 @@ class ForestValues(Result):
     roots: NDArray[np.int64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    feature: NDArray[np.int16]
+    feature: NDArray[Any]
     threshold: Floats
     value: Floats
     width: int
@@ -108,7 +112,8 @@ class ForestValues(Result):
             for tree, start in zip(trees, roots, strict=False)
         ]
         left, right = (np.concatenate(sides).astype(np.int32) for sides in zip(*shifted, strict=True))
-        feature = np.concatenate([tree.feature for tree in trees]).astype(np.int16)
+        narrow = np.int16 if X.shape[1] <= np.iinfo(np.int16).max else np.int32
+        feature = np.concatenate([tree.feature for tree in trees]).astype(narrow)
         value = np.concatenate([tree.value[:, :, 0] for tree in trees])
         threshold = np.concatenate([tree.threshold for tree in trees])
         return cls(roots[:-1], left, right, feature, threshold, value, X.shape[1])
@@ -183,7 +188,10 @@ def assign_folds(n: int, folds: int, groups: Any, seed: int) -> NDArray[np.int64
     labels = np.asarray(groups)
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label for each of the {n} queries, got shape {labels.shape}")
-    kinds, place = np.unique(labels, return_inverse=True)
+    try:
+        kinds, place = np.unique(labels, return_inverse=True)
+    except TypeError:  # such as None beside text
+        raise TypeError("groups must be labels of one kind, numbers or text; convert them with str") from None
     if len(kinds) < folds:
         raise ValueError(f"groups must have at least as many labels as folds={folds}, got {len(kinds)}")
     return rng.permutation(np.arange(len(kinds)) % folds)[place]

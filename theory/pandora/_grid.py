@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import integer
-from porism.theory.pandora._inputs import check_cost, check_finite, check_nu, to_numpy
+from porism.theory.pandora._inputs import Floats, check_cost, check_finite, check_nu, outside_option, to_numpy
 from porism.theory.pandora.index import inspection_halfwidth
 from porism.theory.pandora.psi import psi
 
@@ -40,15 +40,15 @@ class Problem:
         Node of each mean; 0 for means below the first node.
     """
 
-    m: NDArray[np.float64]
-    nu: NDArray[np.float64]
-    c: NDArray[np.float64]
-    width: NDArray[np.float64]
+    m: Floats
+    nu: Floats
+    c: Floats
+    width: Floats
     outside: float
     shift: float
-    x: NDArray[np.float64]
-    tail: NDArray[np.float64]
-    gain: NDArray[np.float64]
+    x: Floats
+    tail: Floats
+    gain: Floats
     at: NDArray[np.int64]
 
     @property
@@ -57,11 +57,11 @@ class Problem:
         return len(self.m)
 
     @property
-    def sigma(self) -> NDArray[np.float64]:
+    def sigma(self) -> Floats:
         """Weitzman's indices."""
         return self.m + self.width
 
-    def expect(self, boxes: NDArray[np.int64], f: NDArray[np.float64]) -> NDArray[np.float64]:
+    def expect(self, boxes: NDArray[np.int64], f: Floats) -> Floats:
         """E f(max(x, M)) at every node x, row by row; f has shape (..., rows, N), boxes shape (rows,).
 
         For continuous f this is f(x) + ∫_x^∞ f'(y) P(M > y) dy, exact where f is linear between nodes. Past
@@ -80,9 +80,7 @@ def limit(name: str, K: int, instead: str) -> None:
         raise ValueError(f"{name} is exponential in K; K={K} > {LARGEST}, {instead}")
 
 
-def inputs(
-    m: object, nu: object, c: object, outside: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
+def inputs(m: object, nu: object, c: object, outside: object) -> tuple[Floats, Floats, Floats, float]:
     """The three vectors of one query, of equal length, and the outside option."""
     m, nu, c = to_numpy("m", m), to_numpy("nu", nu), to_numpy("c", c)
     if m.ndim != 1 or any(v.ndim and v.shape != m.shape for v in (nu, c)):
@@ -95,10 +93,7 @@ def inputs(
     check_finite("m", m)
     check_nu(nu)
     check_cost(c)
-    outside = float(to_numpy("outside", outside))
-    if math.isnan(outside) or outside == math.inf:
-        raise ValueError(f"outside must be a number or -inf, got {outside}; use -inf for no outside option")
-    return m, np.broadcast_to(nu, m.shape), np.broadcast_to(c, m.shape), outside
+    return m, np.broadcast_to(nu, m.shape), np.broadcast_to(c, m.shape), outside_option(outside)
 
 
 def prepare(m: object, nu: object, c: object, outside: float, grid: int) -> Problem:
@@ -118,14 +113,7 @@ def prepare(m: object, nu: object, c: object, outside: float, grid: int) -> Prob
     return Problem(means, sd, cost, width, start, shift, x, tail, gain, np.searchsorted(x, means))
 
 
-def _nodes(
-    m: NDArray[np.float64],
-    nu: NDArray[np.float64],
-    width: NDArray[np.float64],
-    start: float,
-    grid: int,
-    unit: float,
-) -> NDArray[np.float64]:
+def _nodes(m: Floats, nu: Floats, width: Floats, start: float, grid: int, unit: float) -> Floats:
     """About `grid` nodes where refined means fall, more in the core of each, and all known kinks."""
     finite = np.isfinite(width)
     upper = (m + width)[finite]
@@ -150,9 +138,7 @@ def _nodes(
     return np.unique(np.concatenate([x, m[m > first], [first, last]]))  # all means above it are nodes
 
 
-def _tails(
-    x: NDArray[np.float64], m: NDArray[np.float64], nu: NDArray[np.float64], gain: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _tails(x: Floats, m: Floats, nu: Floats, gain: Floats) -> Floats:
     """Mean of P(M > y) over each cell: the slope of E(M - x)^+ = gain + (m - x)^+."""
     from scipy.special import ndtr
 

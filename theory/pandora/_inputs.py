@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 ROOT_2PI = math.sqrt(2 * math.pi)
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -17,10 +19,11 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def to_numpy(name: str, value: Any) -> np.ndarray:
+def to_numpy(name: str, value: Any) -> Floats:
     """A float64 array; object arrays, strings, complex numbers and ragged rows are refused."""
     if is_tensor(value):
         value = value.detach().cpu()
+        value = value.double() if value.dtype.is_floating_point else value  # NumPy has no bfloat16
     try:
         array = np.asarray(value)
     except ValueError:
@@ -64,6 +67,15 @@ def unify(**named: Any) -> tuple[Any, list[Any], Callable[[Any], Any]]:
     return torch, values, lambda x: x.to(dtype) if x.dtype.is_floating_point else x
 
 
+def arrays(**named: Any) -> tuple[list[Floats], tuple[int, ...], Callable[[Any], Any]]:
+    """Arguments in float64, their common shape, and what turns a result into the caller's kind."""
+    for name, value in named.items():
+        if is_tensor(value):
+            raise ValueError(f"{name} must be an array, got a torch tensor; pass tensor.numpy()")
+    _, values, restore = unify(**named)
+    return values, check_shapes(**dict(zip(named, values, strict=True))), restore
+
+
 def _number(x: Any) -> Any:
     return x.item() if np.ndim(x) == 0 else x
 
@@ -101,6 +113,51 @@ def check_not_nan(name: str, value: Any) -> None:
     """No entry is NaN."""
     if bool((value != value).any()):
         raise ValueError(f"{name} must not be NaN; use -inf for an alternative that does not exist")
+
+
+def money(costs: Any, prices: Any, lam: Any, K: int, name: str = "costs") -> tuple[Floats, Floats, float]:
+    """Costs >= 0 (infinite where refining is impossible) and finite prices, one a specialist, and lam."""
+    each = []
+    for word, value in ((name, costs), ("prices", prices)):
+        array = to_numpy(word, value)
+        if array.shape not in ((), (K,)):
+            raise ValueError(f"{word} must be a number or have shape ({K},), got shape {array.shape}")
+        each.append(np.broadcast_to(array, (K,)).copy())
+    check_cost(each[0])
+    check_finite("prices", each[1])
+    return each[0], each[1], rate(lam)
+
+
+def in_value(costs: Floats, lam: float) -> Floats:
+    """Costs in units of value; where refining is impossible it stays so at every rate."""
+    return np.multiply(lam, costs, out=np.full(costs.shape, math.inf), where=np.isfinite(costs))
+
+
+def rate(lam: Any) -> float:
+    """The exchange rate of money."""
+    value = to_numpy("lam", lam)
+    if value.ndim or not 0 <= value < math.inf:
+        raise ValueError(f"lam must be >= 0 and finite, got {lam}; it is the value of a unit of money")
+    return float(value)
+
+
+def outside_option(outside: Any) -> float:
+    """The value of choosing nobody."""
+    value = to_numpy("outside", outside)
+    if value.ndim or not value < math.inf:
+        raise ValueError(f"outside must be a number or -inf, got {outside}; -inf says that there is none")
+    return float(value)
+
+
+def specialist_names(names: Any, K: int) -> tuple[str, ...]:
+    """Names by which specialists are counted and answered."""
+    found = tuple(map(str, names))
+    if len(found) != K:
+        raise ValueError(f"names must name the {K} specialists, got {len(found)} names")
+    twice = next((name for i, name in enumerate(found) if name in (*found[:i], "outside")), None)
+    if twice is not None:
+        raise ValueError(f"names must differ from each other and from 'outside', got {twice!r}; rename it")
+    return found
 
 
 def _least(x: Any) -> float:

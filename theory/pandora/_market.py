@@ -9,8 +9,9 @@ Floats = NDArray[np.float64]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 PANEL = 1.5  # width of a panel over the smaller standard deviation: 20 nodes are exact to rounding
-NEGLIGIBLE = 100.0  # twice the fall of the log density after which nothing is left: exp(-50)
+NEGLIGIBLE = 10.0  # standard deviations after which nothing of a Gaussian is left: exp(-50)
 FARTHEST = 60.0  # in units of nu; psi is 0 there, and bands of positive cost are narrower
+POINT = 1e-8  # spread over distance below which prices are one: the nodes would be told apart less well
 CHUNK = 256
 
 
@@ -22,10 +23,11 @@ def changes(nu: Floats, c: Floats, shift: Floats, spread: Floats, noise: Floats)
     """
     w = halfwidth(np, nu, c)
     out = np.zeros((3, len(nu)))  # utility, gross value, share
-    at_once = (w > 0) & (spread == 0) & (np.abs(shift) < w)
+    point = spread <= POINT * np.abs(shift)
+    at_once = (w > 0) & point & (np.abs(shift) < w)
     whole = one_step(np, shift[at_once], nu[at_once])
     out[:, at_once] = whole - c[at_once], whole, np.ones_like(whole)
-    spread_out = np.flatnonzero((w > 0) & (spread > 0))
+    spread_out = np.flatnonzero((w > 0) & ~point)
     for i in range(0, len(spread_out), CHUNK):
         part = spread_out[i : i + CHUNK]
         for side in (1.0, -1.0):
@@ -45,8 +47,10 @@ def _half(nu: Floats, c: Floats, w: Floats, centre: Floats, spread: Floats, nois
     joint, joint_sd = centre * share, spread * np.sqrt(share)
     low, high = edge, np.zeros_like(edge)
     for middle, sd in ((centre, spread), (joint, joint_sd)):
-        reach = np.sqrt((np.clip(middle, 0, edge) - middle) ** 2 + NEGLIGIBLE * sd**2)
-        low, high = np.minimum(low, middle - reach), np.maximum(high, middle + reach)
+        nearest, far = np.clip(middle, 0, edge), NEGLIGIBLE * sd
+        away = np.abs(nearest - middle)
+        reach = far * (far / (np.hypot(away, far) + away))  # hypot - away, where both are large
+        low, high = np.minimum(low, nearest - reach), np.maximum(high, nearest + reach)
     low, high = np.clip(low, 0, edge), np.clip(high, 0, edge)
     count = int(np.ceil(((high - low) / (PANEL * np.minimum(nu, spread))).max()))
     width = (high - low) / max(count, 1)

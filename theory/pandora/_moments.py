@@ -13,7 +13,8 @@ FEW = 30
 def _covariance(x: Floats, y: Floats, known: Bools) -> Floats:
     """Covariance of two columns over the known entries, a specialist at a time; both are 0 elsewhere."""
     count = known.sum(0)
-    out: Floats = (x * y).sum(0) / count - x.sum(0) * y.sum(0) / count**2
+    centred = (np.where(known, column - column.sum(0) / count, 0.0) for column in (x, y))
+    out: Floats = np.multiply(*centred).sum(0) / count
     return out
 
 

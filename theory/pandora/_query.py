@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from porism.kernels import voi
 from porism.theory.pandora._bulk import words
+from porism.theory.pandora._gain import best_other
 from porism.theory.pandora.bounds import voi_binary
 from porism.theory.pandora.index import inspection_halfwidth
 from porism.theory.pandora.innovation import Innovation
@@ -135,15 +136,9 @@ class Query:
     def _binary(self, closed: NDArray[np.bool_]) -> int:
         """One-step rules with the exact gain of a value in {0, 1}; prices move the alternatives."""
         net = self.mean[0] - self.market.price
-        top = int(net.argmax())
-        second = np.delete(net, top).max(initial=-math.inf)
-        rival = np.where(np.arange(len(net)) == top, second, net[top])
-        b = np.maximum(rival, self.market.outside) + self.market.price
+        b = best_other(np, net, np.float64(self.market.outside)) + self.market.price
         gain = voi_binary(np.clip(self.mean[0], 0, 1), self.nu, np.clip(b, -1, 2)) - self.market.cost
         gain[closed] = -math.inf
-        if self.market.policy == "kg_sigma":
-            gain = np.where(gain > 0, net + self.market.band(self.nu), -math.inf)
-            k = int(gain.argmax())
-            return k if gain[k] > -math.inf else -1
-        k = int(gain.argmax())
+        score = net + self.market.band(self.nu) if self.market.policy == "kg_sigma" else gain
+        k = int(np.where(gain > 0, score, -math.inf).argmax())
         return k if gain[k] > 0 else -1

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import finite_array, generator, integer, one_of
+from porism.theory.pandora._inputs import check_finite, money, to_numpy
 from porism.theory.pandora.innovation import Innovation
 from porism.theory.pandora.routes import Routes
 
@@ -23,7 +24,7 @@ def cheap(m: Any, costs: Any = 0.0, prices: Any = 0.0, lam: float = 1.0) -> Rout
     m : float array, shape (n, K)
         Cheap posterior means.
     costs, prices : float or float array, shape (K,)
-        Refinement cost and price of use, >= 0.
+        Cost of a refinement, >= 0, and price of use.
     lam : float
         Value of one unit of money, >= 0.
 
@@ -49,7 +50,7 @@ def exhaustive(m: Any, refined: Any, costs: Any = 0.0, prices: Any = 0.0, lam: f
     m, refined : float array, shape (n, K)
         Cheap and refined posterior means.
     costs, prices : float or float array, shape (K,)
-        Refinement cost and price of use, >= 0.
+        Cost of a refinement, >= 0, and price of use.
     lam : float
         Value of one unit of money, >= 0.
 
@@ -87,7 +88,7 @@ def random(
     k : int
         Specialists refined a query, 0 to K.
     costs, prices : float or float array, shape (K,)
-        Refinement cost and price of use, >= 0.
+        Cost of a refinement, >= 0, and price of use.
     lam : float
         Value of one unit of money, >= 0.
     innovation : Innovation or tuple of two float arrays (K, K), optional
@@ -129,7 +130,7 @@ def oracle(scores: Any, prices: Any = 0.0, lam: float = 1.0) -> Routes:
     scores : float array, shape (n, K)
         Realised values.
     prices : float or float array, shape (K,)
-        Price of use, >= 0.
+        Price of use.
     lam : float
         Value of one unit of money, >= 0.
 
@@ -155,7 +156,7 @@ def single_best(scores: Any, prices: Any = 0.0, lam: float = 1.0) -> Routes:
     scores : float array, shape (n, K)
         Realised values.
     prices : float or float array, shape (K,)
-        Price of use, >= 0.
+        Price of use.
     lam : float
         Value of one unit of money, >= 0.
 
@@ -195,7 +196,7 @@ def margin_threshold(
         Choose among the refined ones only, or let the cheap means of the others compete too. "refined" is the
         stronger rule wherever cheap means at the top are optimistic.
     costs, prices : float or float array, shape (K,)
-        Refinement cost and price of use, >= 0.
+        Cost of a refinement, >= 0, and price of use.
     lam : float
         Value of one unit of money, >= 0.
 
@@ -216,11 +217,13 @@ def margin_threshold(
     ([2], [2])
     """
     one_of("choose", choose, ("refined", "all"))
-    if not eps >= 0:
-        raise ValueError(f"eps must be >= 0, got {eps!r}")
+    margin = to_numpy("eps", eps)
+    if margin.ndim or not margin >= 0:
+        raise ValueError(f"eps must be >= 0, got {eps!r}; it is one margin for all queries")
     m, q = _pair(m, refined)
-    net = m - lam * np.broadcast_to(prices, m.shape[1:])
-    opened = net >= net.max(1, keepdims=True) - eps
+    _, price, rate = money(costs, prices, lam, m.shape[1])
+    net = m - rate * price
+    opened = net >= net.max(1, keepdims=True) - margin
     opened &= opened.sum(1, keepdims=True) > 1
     means = np.where(opened, q, m)
     competing = means if choose == "all" else np.where(opened | ~opened.any(1, keepdims=True), means, -np.inf)
@@ -245,15 +248,8 @@ def _routes(
     name: str, by: Floats, means: Floats, opened: Bools, costs: Any, prices: Any, lam: float
 ) -> Routes:
     """Choose by net value; money spent is that on opening and on the chosen."""
-    K = by.shape[1]
-    costs, prices = (
-        np.broadcast_to(finite_array(name, value), (K,))
-        for name, value in (("costs", costs), ("prices", prices))
-    )
-    if costs.min() < 0:
-        raise ValueError(f"cost must be >= 0; got min {costs.min():g}")
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam must be >= 0 and finite, got {lam!r}")
+    costs, prices, lam = money(costs, prices, lam, by.shape[1])
+    check_finite("costs", costs)
     choice = (by - lam * prices).argmax(1)
     return Routes(
         choice=choice,
@@ -263,5 +259,5 @@ def _routes(
         n_failed=np.zeros(len(means), np.int64),
         per_specialist=tuple(opened.sum(0).tolist()),
         policy=name,
-        lam=float(lam),
+        lam=lam,
     )

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import one_of
+from porism.checks import finite_array, one_of
 from porism.theory.pandora._gain import halfwidth, one_step
-from porism.theory.pandora._inputs import check_cost, check_finite, check_nu, check_shapes, unify
+from porism.theory.pandora._inputs import arrays, check_cost, check_finite, check_nu
 from porism.theory.pandora._market import changes
 
 __all__ = [
@@ -82,8 +82,7 @@ def bidder_decision(m: ArrayLike, nu: ArrayLike, c: ArrayLike, price: ArrayLike)
     >>> bid.refine, bid.accept_without, round(bid.gain, 6)
     (True, False, 0.064336)
     """
-    _, (m_, nu_, c_, price_), restore = unify(m=m, nu=nu, c=c, price=price)
-    check_shapes(m=m_, nu=nu_, c=c_, price=price_)
+    (m_, nu_, c_, price_), _, restore = arrays(m=m, nu=nu, c=c, price=price)
     check_finite("m", m_)
     check_nu(nu_)
     check_cost(c_)
@@ -161,9 +160,8 @@ def bidder_statics(
     (array([ 0.001495, -0.002311]), array([0.000664, 0.009277]))
     """
     one_of("price", price, PRICES)
-    _, arrays, restore = unify(m=m, nu=nu, c=c, mu=mu, s_other=s_other, omega=omega)
-    shape = check_shapes(**dict(zip(("m", "nu", "c", "mu", "s_other", "omega"), arrays, strict=True)))
-    m_, nu_, c_, mu_, s_, omega_ = (np.broadcast_to(a, shape).reshape(-1) for a in arrays)
+    held, shape, restore = arrays(m=m, nu=nu, c=c, mu=mu, s_other=s_other, omega=omega)
+    m_, nu_, c_, mu_, s_, omega_ = (np.broadcast_to(a, shape).reshape(-1) for a in held)
     check_finite("m", m_)
     check_nu(nu_)
     check_cost(c_)
@@ -223,11 +221,7 @@ def bidder_sign_map(
     array([[ 1,  1],
            [ 1, -1]], dtype=int8)
     """
-    _, (distance_, omega_), _ = unify(distance=distance, omega=omega)
-    for name, value in (("distance", distance_), ("omega", omega_)):
-        if value.ndim != 1:
-            raise ValueError(f"{name} must have one axis, got shape {value.shape}; give the grid's values")
-    check_finite("distance", distance_)
+    distance_, omega_ = finite_array("distance", distance, ndim=1), finite_array("omega", omega, ndim=1)
     change = bidder_statics(0.0, nu, c, distance_[:, None], s_other, omega_[None, :], price)
     return {
         name: np.where(np.abs(change[name]) < TINY, 0, np.sign(change[name])).astype(np.int8)

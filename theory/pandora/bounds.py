@@ -6,14 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.theory.pandora._gain import one_step
-from porism.theory.pandora._inputs import (
-    LOG_ROOT_2PI,
-    check_not_nan,
-    check_nu,
-    check_shapes,
-    is_tensor,
-    unify,
-)
+from porism.theory.pandora._inputs import LOG_ROOT_2PI, arrays, check_not_nan, check_nu
 
 __all__ = ["GainBounds", "voi_binary", "voi_bounds"]
 
@@ -85,9 +78,7 @@ def voi_bounds(
     """
     if (p is None) != (b is None):
         raise ValueError("p and b must be given together, got one of them; pass both or neither")
-    _refuse_tensors(gap=gap, nu=nu, p=p, b=b)
-    _, (gap_, nu_), restore = unify(gap=gap, nu=nu)
-    check_shapes(gap=gap_, nu=nu_)
+    (gap_, nu_), _, restore = arrays(gap=gap, nu=nu)
     check_not_nan("gap", gap_)
     check_nu(nu_)
     d = np.abs(gap_)
@@ -95,7 +86,7 @@ def voi_bounds(
         scarf = np.where(nu_ > 0, 0.5 * nu_ * (nu_ / (np.hypot(nu_, d) + d)), 0.0)
     cap = None
     if p is not None and b is not None:
-        _, (p_, b_), restore_cap = unify(p=p, b=b)
+        (p_, b_), _, restore_cap = arrays(p=p, b=b)
         _check_binary(p_, b_)
         cap = restore_cap(_cap(p_, b_))
     return GainBounds(restore(np.zeros_like(scarf)), restore(scarf), cap)
@@ -143,9 +134,7 @@ def voi_binary(p: ArrayLike, nu: ArrayLike, b: ArrayLike) -> Any:
     >>> print(f"{voi_binary(0.9, (0.09 / 6) ** 0.5, 0.8):.12f}")
     0.021360318076
     """
-    _refuse_tensors(p=p, nu=nu, b=b)
-    _, (p_, nu_, b_), restore = unify(p=p, nu=nu, b=b)
-    check_shapes(p=p_, nu=nu_, b=b_)
+    (p_, nu_, b_), _, restore = arrays(p=p, nu=nu, b=b)
     _check_binary(p_, b_)
     check_nu(nu_)
     return restore(_beta_gain(*np.broadcast_arrays(p_, nu_, b_)))
@@ -185,14 +174,7 @@ def _cap(p: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _check_binary(p: NDArray[np.float64], b: NDArray[np.float64]) -> None:
-    check_shapes(p=p, b=b)
     if not ((p >= 0) & (p <= 1)).all():
         bad = p[~((p >= 0) & (p <= 1))].flat[0]
         raise ValueError(f"p must be in [0, 1], got {bad}; it is the gross mean of a value in {{0, 1}}")
     check_not_nan("b", b)
-
-
-def _refuse_tensors(**named: Any) -> None:
-    for name, value in named.items():
-        if is_tensor(value):
-            raise ValueError(f"{name} must be an array, got a torch tensor; pass tensor.numpy()")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.theory.pandora._gain import gain
-from porism.theory.pandora._inputs import check_finite, check_shapes, is_tensor, unify
+from porism.theory.pandora._inputs import arrays, check_finite, check_shapes, unify
 
 __all__ = ["signal_slopes", "voi_correlated"]
 
@@ -98,9 +98,7 @@ def signal_slopes(covariance: ArrayLike, tau: ArrayLike) -> np.ndarray:
     array([[1. , 0.5],
            [0. , 0. ]])
     """
-    _, (sigma, noise), _ = unify(covariance=covariance, tau=tau)
-    if is_tensor(sigma):
-        raise ValueError("covariance and tau must be arrays, got a torch tensor; pass tensor.numpy()")
+    (sigma, noise), _, _ = arrays(covariance=covariance, tau=tau)
     if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
         raise ValueError(f"covariance must be square, got shape {sigma.shape}; one row a specialist")
     if not len(sigma):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from porism.checks import finite_array, one_of
 from porism.results import Result
+from porism.theory.pandora._inputs import to_numpy
 
 __all__ = ["CostQualityCurve", "aiq", "apgr", "arena_score", "cost_quality_curve", "nondecreasing_hull"]
 
@@ -79,7 +80,7 @@ def nondecreasing_hull(points: Any) -> Floats:
     return np.array(hull)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CostQualityCurve(Result):
     """The points of a family of routers and the best mixture of them at each cost.
 
@@ -155,9 +156,8 @@ class CostQualityCurve(Result):
     def __repr__(self) -> str:
         (low, worst), (high, best) = self.hull[0], self.hull[-1]
         return (
-            f"CostQualityCurve({len(self.points)} points, {len(self.hull)} corners, cost {low:.4g} to "
-            f"{high:.4g}, "
-            f"quality {worst:.4g} to {best:.4g})"
+            f"CostQualityCurve({len(self.points)} points, {len(self.hull)} corners, "
+            f"cost {low:.4g} to {high:.4g}, quality {worst:.4g} to {best:.4g})"
         )
 
 
@@ -247,17 +247,17 @@ def aiq(points: Any, mode: str = "range", cmax: float | None = None) -> float:
     return area / (high - low) if high > low else float(qualities[-1])
 
 
-def apgr(order: Any, weak: Any, strong: Any) -> float:
+def apgr(score: Any, weak: Any, strong: Any) -> float:
     """Average share of the gap between a weak and a strong model that a router recovers.
 
     With queries sorted by the router, ``PGR(j) = (quality with the first j answered by the strong model -
-    weak) / (strong - weak)``; the score is the trapezoid mean over j/n in [0, 1]. Random routing gives 1/2.
+    weak) / (strong - weak)``; APGR is the trapezoid mean over j/n in [0, 1]. Random routing gives 1/2.
 
     Parameters
     ----------
-    order : float array, shape (n,)
-        The router's score: queries with greater scores go to the strong model first. Ties share their places
-        in the mean, so that the order of rows does not matter.
+    score : float array, shape (n,)
+        The router's score, such as the chance that the strong model wins: queries of greater scores go to the
+        strong model first. Ties share their places in the mean, so that the order of rows does not matter.
     weak, strong : float array, shape (n,)
         Quality of each model on each query.
 
@@ -286,11 +286,11 @@ def apgr(order: Any, weak: Any, strong: Any) -> float:
     """
     scores, low, high = (
         finite_array(name, value, ndim=1)
-        for name, value in (("order", order), ("weak", weak), ("strong", strong))
+        for name, value in (("score", score), ("weak", weak), ("strong", strong))
     )
     if not scores.shape == low.shape == high.shape:
         raise ValueError(
-            f"order, weak and strong must have one shape, got {scores.shape}, {low.shape} and {high.shape}"
+            f"score, weak and strong must have one shape, got {scores.shape}, {low.shape} and {high.shape}"
         )
     gap = float(high.mean() - low.mean()) if len(scores) else 0.0
     if gap == 0:
@@ -335,7 +335,7 @@ def arena_score(accuracy: Any, cost: Any, beta: float = 0.1) -> Any:
     >>> round(arena_score(0.69012, 0.04749), 6)
     0.697293
     """
-    acc, dollars = np.asarray(accuracy, float), np.asarray(cost, float)
+    acc, dollars = to_numpy("accuracy", accuracy), to_numpy("cost", cost)
     if not ((acc >= 0) & (acc <= 1)).all():
         raise ValueError(f"accuracy must be in [0, 1], got {accuracy!r}; give shares, not percent")
     if not (dollars >= 0).all():

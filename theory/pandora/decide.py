@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from porism.theory.pandora._gain import halfwidth
-from porism.theory.pandora._inputs import check_cost, check_not_nan, check_nu, check_shapes, to_numpy
+from porism.theory.pandora._inputs import check_cost, check_nu, check_shapes, to_numpy
 
 __all__ = ["certify_decision"]
 
@@ -60,17 +60,17 @@ def certify_decision(gap_interval: Any, nu_interval: Any, cost_interval: Any) ->
         *_pair("nu_interval", nu_interval),
         *_pair("cost_interval", cost_interval),
     ]
-    arrays = [to_numpy(name, value) for name, value in ends]
-    check_shapes(**{name: array for (name, _), array in zip(ends, arrays, strict=True)})
-    low, high, nu_low, nu_high, c_low, c_high = arrays
-    for name, pair in (("gap_interval", (low, high)), ("nu", (nu_low, nu_high)), ("cost", (c_low, c_high))):
-        for end in pair:
-            if name == "gap_interval":
-                check_not_nan("gap_interval", end)
-            else:
-                (check_nu if name == "nu" else check_cost)(end)
-        if (pair[0] > pair[1]).any():
-            raise ValueError(f"the lower end of {name} must not exceed the upper; exchange them")
+    held = {name: to_numpy(name, value) for name, value in ends}
+    check_shapes(**held)
+    low, high, nu_low, nu_high, c_low, c_high = held.values()
+    for gap, nu, cost in ((low, nu_low, c_low), (high, nu_high, c_high)):
+        if np.isnan(gap).any():
+            raise ValueError("gap_interval must not be NaN; give (-inf, inf) where nothing is known")
+        check_nu(nu)
+        check_cost(cost)
+    for name, below, above in (("gap", low, high), ("nu", nu_low, nu_high), ("cost", c_low, c_high)):
+        if (below > above).any():
+            raise ValueError(f"the lower end of {name}_interval must not exceed the upper; exchange them")
     near = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(abs(low), abs(high)))
     far = np.maximum(abs(low), abs(high))
     refine = far < halfwidth(np, *np.broadcast_arrays(nu_low, c_high))

@@ -14,6 +14,7 @@ from porism.errors import NumericalWarning
 from porism.results import Result
 from porism.theory.pandora._calibration import build
 from porism.theory.pandora._estimators import Custom, assign_folds, cross_fitted, estimator
+from porism.theory.pandora._inputs import money, specialist_names, to_numpy
 from porism.theory.pandora._moments import FEW, binned, moments, spreads
 from porism.theory.pandora.report import CalibrationReport
 
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FittedRouter(Result):
     """What routing needs to know about specialists, estimated out of fold.
 
@@ -94,8 +95,15 @@ class FittedRouter(Result):
         -------
         float array, shape (..., K)
             The nu of the bin of each estimate; the pooled nu where no bins were fitted.
+
+        Raises
+        ------
+        ValueError
+            If m has not one column a specialist.
         """
         m = np.asarray(m, float)
+        if m.shape[-1:] != self.nu.shape:
+            raise ValueError(f"m must have {len(self.nu)} columns, one a specialist, got shape {m.shape}")
         if self.nu_table is None or self.nu_edges is None:
             return np.broadcast_to(self.nu, m.shape)
         bins = (m[..., None, :] >= self.nu_edges).sum(-2)
@@ -233,11 +241,11 @@ def fit_router(
         True where a score is known. Unknown scores are replaced by the mean of their column for training
         and left out of every statistic.
     names : sequence of str, optional
-        Names of specialists.
+        Names of specialists, all different and none of them "outside".
     nu_bins : int, optional
         Let nu depend on m through this many quantile bins.
     costs : float array, shape (K,), optional
-        Costs of refining in value units, for the flag ``refinement_never_pays``.
+        Costs of refining in value units, >= 0, for the flag ``refinement_never_pays``.
     estimator_seed : int, optional
         Seed of named estimators (the forest), to compare several on the same folds; `seed` by default. A
         regressor brings its own.
@@ -252,8 +260,8 @@ def fit_router(
     Raises
     ------
     ValueError
-        If scores hold NaN without a mask, shapes differ, refined estimates come without cheap ones, binary
-        scores leave [0, 1], or there are fewer rows or groups than folds.
+        If scores hold NaN without a mask, shapes differ, two names agree, refined estimates come without
+        cheap ones, binary scores leave [0, 1], or there are fewer rows or groups than folds.
     MissingExtraError
         If "trees" or a regressor is asked for and scikit-learn is not installed.
 
@@ -291,10 +299,9 @@ def fit_router(
     integer("folds", folds, low=2, high=n)
     if nu_bins is not None:
         integer("nu_bins", nu_bins, low=1)
-    labels = tuple(f"specialist {k}" for k in range(K)) if names is None else tuple(map(str, names))
-    if len(labels) != K:
-        raise ValueError(f"names must name the {K} specialists of scores, got {len(labels)} names")
-    fold = assign_folds(n, folds, groups, seed)
+    labels = specialist_names([f"specialist {k}" for k in range(K)] if names is None else names, K)
+    cost = None if costs is None else money(costs, 0.0, 1.0, K)[0]
+    fold = assign_folds(n, folds, groups, integer("seed", seed, low=0))
     inner = seed if estimator_seed is None else integer("estimator_seed", estimator_seed, low=0)
     wide = _features("features", features, n)
     narrow = _features("cheap_features", cheap_features, n)
@@ -316,15 +323,17 @@ def fit_router(
         from tqdm import tqdm
 
         bar = tqdm(total=2, desc="cross-fitting", leave=False)
-    made = []
+    made, held_out = [], None
     for name, given, X, default in (("cheap", cheap, narrow, "ridge"), ("refined", refined, wide, "trees")):
-        made.append(_estimates(name, default if given is None else given, X, y, fold, inner))
-        if made[-1][1] is None and wide is not None and _in_sample(made[-1][0], wide, y, known, fold, inner):
+        values, model = _estimates(name, default if given is None else given, X, y, fold, inner)
+        made.append((values, model))
+        if model is None and wide is not None and held_out is None:
+            held_out = cross_fitted(estimator("features", "trees"), wide, y, fold, inner)
+        if model is None and held_out is not None and _seen(values, held_out, y, known):
             flags.append("in_sample")
             warnings.warn(
-                f"{name} estimates seem to be in-sample: their residual variance is below half of "
-                "that of held-out "
-                "estimates from the same features; estimate every row by a model that has not seen it",
+                f"{name} estimates seem to be in-sample: their residual variance is below half of that of "
+                "held-out estimates from the same features; estimate rows by a model that has not seen them",
                 NumericalWarning,
                 stacklevel=2,
             )
@@ -336,12 +345,12 @@ def fit_router(
     if returns == "binary":
         m, q = np.clip(m, 0.0, 1.0), np.clip(q, 0.0, 1.0)
 
-    few = min(np.bincount(fold)) < FEW
+    smallest = int(np.bincount(fold).min())
+    few = smallest < FEW
     if few:
         flags.append("few_rows")
         warnings.warn(
-            f"the smallest fold has {min(np.bincount(fold))} rows, fewer than {FEW}: one nu is "
-            "estimated for all "
+            f"the smallest fold has {smallest} rows, fewer than {FEW}: one nu is estimated for all "
             "specialists; give more queries or fewer folds",
             NumericalWarning,
             stacklevel=2,
@@ -349,14 +358,11 @@ def fit_router(
     if K == 1:
         warnings.warn("one specialist: refinement cannot change the choice", NumericalWarning, stacklevel=2)
     r, e = np.where(known, q - m, 0.0), np.where(known, y - m, 0.0)
-    nu, s, tau, found = spreads(r, e, known, pooled=bool(few))
+    nu, s, tau, found = spreads(r, e, known, pooled=few)
     flags += found
     table, edges = binned(r, e, m, known, nu, nu_bins) if nu_bins and not few else (None, None)
     A, B = moments(r, e, known)
-    if (
-        costs is not None
-        and (np.broadcast_to(finite_array("costs", costs), (K,)) >= nu / np.sqrt(2 * np.pi)).all()
-    ):
+    if cost is not None and (cost >= nu / np.sqrt(2 * np.pi)).all():
         flags.append("refinement_never_pays")
     joint = np.empty_like(m)
     for f in np.unique(fold):
@@ -385,10 +391,7 @@ def fit_router(
 
 
 def _scores(scores: Any, mask: Any, returns: str) -> tuple[Floats, Bools]:
-    y = np.asarray(scores)
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"scores must be numbers, got dtype {y.dtype}; convert with .astype(float)")
-    y = np.array(y, float)
+    y = to_numpy("scores", scores)
     if y.ndim != 2 or not len(y):
         raise ValueError(f"scores must have shape (n, K), one row a query, got {y.shape}")
     if not y.shape[1]:
@@ -446,6 +449,6 @@ def _estimates(
     return values, None
 
 
-def _in_sample(values: Floats, X: Floats, y: Floats, known: Bools, fold: Any, seed: int) -> bool:
-    held_out = cross_fitted(estimator("features", "trees"), X, y, fold, seed)
+def _seen(values: Floats, held_out: Floats, y: Floats, known: Bools) -> bool:
+    """Whether estimates fit the scores far better than held-out ones do."""
     return bool(np.var((y - values)[known]) < 0.5 * np.var((y - held_out)[known]))

@@ -167,7 +167,7 @@ class Innovation:
 
         Notes
         -----
-        One Cholesky factorisation for each pattern of NaN.
+        One linear solve for each pattern of NaN.
         """
         mean = finite_array("m", m, ndim=2).copy()
         q = np.asarray(q, dtype=np.float64)

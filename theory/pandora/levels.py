@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from porism.checks import integer
 from porism.theory.pandora._gain import one_step
-from porism.theory.pandora._inputs import check_cost, check_finite, check_not_nan, check_shapes, unify
+from porism.theory.pandora._inputs import arrays, check_cost, check_finite, check_not_nan, to_numpy
 
 __all__ = ["Draws", "best_draws", "pooled_sd"]
 
@@ -65,13 +65,15 @@ def pooled_sd(s: ArrayLike, tau: ArrayLike, n: ArrayLike) -> Any:
     >>> pooled_sd(1.0, 3.0, [0, 1, 9]).round(4)
     array([0.    , 0.3162, 0.7071])
     """
-    _, (s_, tau_, n_), restore = unify(s=s, tau=tau, n=n)
-    check_shapes(s=s_, tau=tau_, n=n_)
+    (s_, tau_, n_), _, restore = arrays(s=s, tau=tau, n=n)
     for name, value in (("s", s_), ("tau", tau_), ("n", n_)):
         if not (value >= 0).all():
             raise ValueError(f"{name} must be >= 0; got {value[~(value >= 0)].flat[0]}")
     check_finite("s", s_)
-    return restore(_pooled(s_, tau_, n_))
+    with np.errstate(all="ignore"):
+        noise = np.where(n_ > 0, tau_ / np.sqrt(n_), np.inf)
+        both = np.hypot(s_, noise)
+        return restore(np.where(both > 0, s_ * (s_ / both), 0.0))
 
 
 def best_draws(gap: ArrayLike, s: ArrayLike, tau: ArrayLike, cost: ArrayLike, max_draws: int = 16) -> Draws:
@@ -124,9 +126,8 @@ def best_draws(gap: ArrayLike, s: ArrayLike, tau: ArrayLike, cost: ArrayLike, ma
     Draws(n=0, net=0.0)
     """
     limit = integer("max_draws", max_draws, low=1)
-    _, (gap_, s_, tau_), restore = unify(gap=gap, s=s, tau=tau)
-    shape = check_shapes(gap=gap_, s=s_, tau=tau_)
-    _, (cost_,), _ = unify(cost=cost)
+    (gap_, s_, tau_), shape, restore = arrays(gap=gap, s=s, tau=tau)
+    cost_ = to_numpy("cost", cost)
     if cost_.shape not in ((), (limit,)):
         raise ValueError(
             f"cost of shape {cost_.shape} does not fit max_draws={limit}; give one number, or {limit} of them"
@@ -140,10 +141,3 @@ def best_draws(gap: ArrayLike, s: ArrayLike, tau: ArrayLike, cost: ArrayLike, ma
     n = np.argmax(nets, axis=-1)  # the first of equals
     net = np.take_along_axis(nets, n[..., None], -1)[..., 0]
     return Draws(restore(np.broadcast_to(n, shape)), restore(np.broadcast_to(net, shape)))
-
-
-def _pooled(s: Any, tau: Any, n: Any) -> Any:
-    with np.errstate(all="ignore"):
-        noise = np.where(n > 0, tau / np.sqrt(n), np.inf)
-        both = np.hypot(s, noise)
-        return np.where(both > 0, s * (s / both), 0.0)

@@ -15,7 +15,7 @@ from porism.theory.pandora._sweep import sweep
 __all__ = ["DPResult", "optimal_value"]
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class DPResult(Result):
     """Value of a policy at the start, what it spends, and what it does in every state.
 

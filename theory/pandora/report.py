@@ -9,9 +9,32 @@ from numpy.typing import NDArray
 
 from porism.results import Result
 
-__all__ = ["CalibrationReport", "Chosen"]
+__all__ = ["CalibrationReport", "Chosen", "standard_error"]
 
 Floats = NDArray[np.float64]
+
+
+def standard_error(values: Floats) -> float:
+    """Standard error of the mean of independent numbers.
+
+    ``sd / sqrt(n)`` with the unbiased variance.
+
+    Parameters
+    ----------
+    values : float array, shape (n,)
+        The numbers; for a comparison paired by query, the differences.
+
+    Returns
+    -------
+    float
+        In their unit; infinite for fewer than two.
+
+    Examples
+    --------
+    >>> standard_error(np.array([1.0, 3.0]))
+    1.0
+    """
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +83,10 @@ class Chosen(Result):
         predicted, realised = estimates[rows, at], scores[rows, at]
         gap, gain = predicted - realised, realised - cheap
         means = float(predicted.mean()), float(realised.mean()), float(gain.mean())
-        return cls(rule, means[0], means[1], _error(gap), means[2], _error(gain))
+        return cls(rule, means[0], means[1], standard_error(gap), means[2], standard_error(gain))
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CalibrationReport(Result):
     """Calibration of the two estimates, a specialist at a time and for the specialist that is chosen.
 
@@ -174,7 +197,3 @@ class CalibrationReport(Result):
 
     def __repr__(self) -> str:
         return f"CalibrationReport({self.n_queries} queries, {len(self.names)} specialists)\n{self.summary()}"
-
-
-def _error(values: Floats) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf

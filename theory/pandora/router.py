@@ -1,6 +1,5 @@
 """Routing queries one at a time: refine while it pays, choose, keep to a budget, survive failures."""
 
-import asyncio
 import inspect
 import math
 import os
@@ -12,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import finite_array, integer, one_of
+from porism.checks import integer, one_of, positive
 from porism.errors import NumericalWarning
+from porism.theory.pandora._inputs import in_value, money, outside_option, rate, specialist_names
 from porism.theory.pandora._query import PLANNING, STEPPING, Market, Query
 from porism.theory.pandora._router_state import Counters, RouterFile
 from porism.theory.pandora.decision import Decision
@@ -46,7 +46,7 @@ class Router:
         "top_index" and "optimal" (the exact optimum under independence; these and "rollout" plan ahead, up
         to 14 specialists).
     names : sequence of str, optional
-        Names of specialists; those of the fit if None.
+        Names of specialists, all different and none of them "outside"; those of the fit if None.
 
     Attributes
     ----------
@@ -58,7 +58,8 @@ class Router:
     Raises
     ------
     ValueError
-        If a cost, price, lam or outside is out of range, a shape does not fit, or the policy is unknown.
+        If a cost, price, lam or outside is out of range, a shape does not fit, two names agree, or the
+        policy is unknown.
 
     Notes
     -----
@@ -104,17 +105,9 @@ class Router:
                 f"policy {policy!r} is exponential in K; K={K} > 14, use 'kg_sigma' or 'kg_joint'"
             )
         self._fitted, self.policy = fitted, policy
-        self.names = fitted.names if names is None else tuple(map(str, names))
-        if len(self.names) != K:
-            raise ValueError(f"names must name the {K} specialists, got {len(self.names)} names")
-        self._costs = _per_specialist("costs", np.where(np.isposinf(costs), 0.0, costs), K)
-        if self._costs.min() < 0:
-            raise ValueError(f"cost must be >= 0; got min {self._costs.min():g}")
-        self._possible = ~np.isposinf(np.broadcast_to(np.asarray(costs, float), (K,)))
-        self._prices = _per_specialist("prices", prices, K)
-        self._outside = float(outside)
-        if math.isnan(self._outside) or self._outside == math.inf:
-            raise ValueError(f"outside must be a number or -inf, got {outside!r}")
+        self.names = specialist_names(fitted.names if names is None else names, K)
+        self._costs, self._prices, lam = money(costs, prices, lam, K)
+        self._outside = outside_option(outside)
         if K == 1 and self._outside == -math.inf:
             warnings.warn(
                 "one specialist: refinement cannot change the choice", NumericalWarning, stacklevel=2
@@ -139,6 +132,39 @@ class Router:
         return self._fitted
 
     @property
+    def costs(self) -> Floats:
+        """Money for refining each specialist.
+
+        Returns
+        -------
+        float array, shape (K,)
+            Infinite where that is impossible.
+        """
+        return self._costs.copy()
+
+    @property
+    def prices(self) -> Floats:
+        """Money for using each specialist.
+
+        Returns
+        -------
+        float array, shape (K,)
+            As given.
+        """
+        return self._prices.copy()
+
+    @property
+    def outside(self) -> float:
+        """Value of choosing nobody.
+
+        Returns
+        -------
+        float
+            -inf where there is no such option.
+        """
+        return self._outside
+
+    @property
     def lam(self) -> float:
         """Value of a unit of money; set it, or let a budget steer it.
 
@@ -151,12 +177,10 @@ class Router:
 
     @lam.setter
     def lam(self, value: float) -> None:
-        value = float(value)
-        if not 0 <= value < math.inf:
-            raise ValueError(f"lam must be >= 0 and finite, got {value!r}")
-        cost = np.where(self._possible, value * self._costs, math.inf)
+        value = rate(value)
+        cost, price = in_value(self._costs, value), value * self._prices
         binary = self._fitted.returns == "binary"
-        market = Market(cost, value * self._prices, self._outside, self.policy, self._law, binary)
+        market = Market(cost, price, self._outside, self.policy, self._law, binary)
         with self._lock:
             self._lam, self._market = value, market
 
@@ -182,7 +206,7 @@ class Router:
         ValueError
             If the features do not fit.
         TypeError
-            If refine is a coroutine function: use `aroute`.
+            If refine gives something to await: use `aroute`.
         """
         query, ask = self._begin(query_features, refine)
         if inspect.iscoroutinefunction(ask):
@@ -195,6 +219,10 @@ class Router:
                 value, status = math.nan, "timeout"
             except Exception:
                 value, status = math.nan, "failed"
+            if inspect.isawaitable(value):
+                if inspect.iscoroutine(value):
+                    value.close()  # it never runs, and need not say so
+                raise TypeError("refine gives something to await; use await router.aroute(...)")
             self._learn(query, k, value, status, trace)
         return self._finish(query, trace)
 
@@ -217,7 +245,8 @@ class Router:
             Specialists refined at once: in each round the best ones by the policy, as if none of them were
             known. More than 1 saves time and gives a lower value than one after the other.
         timeout : float, optional
-            Seconds after which a refinement counts as failed and is cancelled.
+            Seconds after which what a refinement awaits is cancelled and counts as failed. A refine that
+            awaits nothing holds up the event loop until it returns.
 
         Returns
         -------
@@ -229,6 +258,8 @@ class Router:
         ValueError
             If the features do not fit, concurrency is below 1 or timeout is not positive.
         """
+        import asyncio  # takes as long as all else that this package imports
+
         integer("concurrency", concurrency, low=1)
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be > 0 seconds or None, got {timeout!r}")
@@ -261,7 +292,8 @@ class Router:
             Step in units of a natural scale of lam, > 0: greater follows faster and moves lam more.
         calibrate : bool
             Start from the least lam whose spend on the fitted queries keeps to the budget: the spends on a
-            grid of lam, made monotone, since spend of one-step rules may rise with lam.
+            grid of lam, made monotone, since spend of one-step rules may rise with lam. For policies that
+            plan ahead those of "kg_sigma" are taken.
 
         Raises
         ------
@@ -272,13 +304,11 @@ class Router:
             with self._lock:
                 self._budget = None
             return
-        for name, value in (("spend_per_query", spend_per_query), ("rate", rate)):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
+        budget, rate = positive("spend_per_query", spend_per_query), positive("rate", rate)
         if calibrate:
-            self.lam = self._calibrated(float(spend_per_query))
+            self.lam = self._calibrated(budget)
         with self._lock:
-            self._budget, self._rate = float(spend_per_query), float(rate)
+            self._budget, self._rate = budget, rate
 
     def counters(self) -> dict[str, Any]:
         """Totals since the start.
@@ -308,9 +338,8 @@ class Router:
         self._fitted.check_savable()
         with self._lock:
             counts = self._counters.state()
-            costs = np.where(self._possible, self._costs, math.inf)
             state = (self._lam, self._outside, self.policy, self.names, self._budget, self._rate, counts)
-        RouterFile(self._fitted, costs, self._prices, *state).save(path)
+        RouterFile(self._fitted, self._costs, self._prices, *state).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Router":
@@ -401,23 +430,22 @@ class Router:
 
     def _scale(self) -> float:
         """The lam at which refining stops to pay; at no cost, that at which prices outweigh differences."""
-        money = max(float(self._costs[self._possible].mean()) if self._possible.any() else 0.0, 0.0)
-        money = money or float(np.ptp(self._prices)) or 1.0
-        return float(self._fitted.nu.mean()) / math.sqrt(2 * math.pi) / money or 1.0
+        costs = self._costs[np.isfinite(self._costs)]
+        unit = (float(costs.mean()) if len(costs) else 0.0) or float(np.ptp(self._prices)) or 1.0
+        return float(self._fitted.nu.mean()) / math.sqrt(2 * math.pi) / unit or 1.0
 
     def _calibrated(self, budget: float) -> float:
         from porism.theory.pandora.routes import route_batch
 
         grid = np.concatenate([[0.0], self._scale() * np.geomspace(1e-3, 1e2, 40)])
         policy = self.policy if self.policy in STEPPING else "kg_sigma"
-        costs = np.where(self._possible, self._costs, math.inf)
         fitted = self._fitted
         nu = fitted.nu if fitted.nu_table is None else fitted.nu_at(fitted.m_hat)
         spends = [
             route_batch(
                 fitted.m_hat,
                 nu,
-                costs,
+                self._costs,
                 self._prices,
                 float(lam),
                 policy,
@@ -434,6 +462,8 @@ class Router:
 
 async def _answer(ask: Callable[[int], Any], k: int, timeout: float | None) -> tuple[Any, str]:
     """One refinement; failures are values, cancellation of the query is not."""
+    import asyncio
+
     try:
         value = ask(k)
         if inspect.isawaitable(value):
@@ -443,10 +473,3 @@ async def _answer(ask: Callable[[int], Any], k: int, timeout: float | None) -> t
     except Exception:
         return math.nan, "failed"
     return value, "ok"
-
-
-def _per_specialist(name: str, value: Any, K: int) -> Floats:
-    array = finite_array(name, value)
-    if array.shape not in ((), (K,)):
-        raise ValueError(f"{name} must be a number or have shape ({K},), got shape {array.shape}")
-    return np.array(np.broadcast_to(array, (K,)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import finite_array, integer, one_of
 from porism.results import Result
 from porism.theory.pandora._bulk import RULES, Setting, settle
-from porism.theory.pandora.index import inspection_halfwidth
+from porism.theory.pandora._inputs import check_nu, in_value, money, outside_option
 from porism.theory.pandora.innovation import Innovation
 
 __all__ = ["Routes", "route_batch"]
@@ -185,19 +185,17 @@ def route_batch(
     n, K = means.shape
     if K == 0:
         raise ValueError("need at least 1 specialist; m has no column")
-    cost, price, lam = _money(c, prices, lam, means.shape)
+    cost, price, lam = money(c, prices, lam, K, "c")
     spread = np.asarray(nu)
+    if spread.dtype.kind not in "biuf":
+        raise ValueError(f"nu must hold real numbers, got dtype {spread.dtype}; convert it to float first")
     if spread.shape not in ((K,), (n, K)):
         raise ValueError(
             f"nu of shape {spread.shape} does not fit m of shape {means.shape}; want ({K},) or ({n}, {K})"
         )
     chunk = integer("chunk", chunk, 1)
     max_rounds = K if max_rounds is None else integer("max_rounds", max_rounds, 0)
-    outside = float(outside)
-    if not outside < math.inf:
-        raise ValueError(
-            f"outside must be below infinity and not NaN; got {outside}, -inf says there is none"
-        )
+    outside = outside_option(outside)
     law = innovation if innovation is None or isinstance(innovation, Innovation) else Innovation(*innovation)
     if law is not None and law.K != K:
         raise ValueError(
@@ -215,14 +213,11 @@ def route_batch(
     for start in range(0, n, chunk):  # before anything is asked for
         if not np.isfinite(part := means[start : start + chunk]).all():
             finite_array("m", part)  # says where
-        _check_spread(spread if spread.ndim == 1 else spread[start : start + chunk])
+        check_nu(spread if spread.ndim == 1 else spread[start : start + chunk])
 
-    fee = np.where(np.isinf(cost), 0.0, cost)
-    net = np.where(np.isinf(cost), math.inf, lam * fee)
     setting = Setting(
-        cost=net, price=lam * price, fee=fee, outside=outside, nu=spread, law=law, estimates=estimates,
-        max_rounds=min(max_rounds, K),
-        halfwidth=lambda nu: inspection_halfwidth(np.asarray(nu, dtype=np.float64), net),
+        cost=in_value(cost, lam), price=lam * price, fee=np.where(np.isinf(cost), 0.0, cost),
+        outside=outside, nu=spread, law=law, estimates=estimates, max_rounds=min(max_rounds, K),
     )  # fmt: skip
     choice, n_refine, n_failed = (np.empty(n, dtype=np.int64) for _ in range(3))
     spend, value = np.empty(n), np.empty(n)
@@ -244,30 +239,6 @@ def _matrix(name: str, value: Any) -> Any:
     if array.ndim != 2:
         raise ValueError(f"{name} must have shape (n, K), got {array.shape}; one row a query")
     return array
-
-
-def _money(c: Any, prices: Any, lam: Any, shape: tuple[int, ...]) -> tuple[Floats, Floats, float]:
-    c, prices = np.asarray(c, dtype=np.float64), np.asarray(prices, dtype=np.float64)
-    K = shape[1]
-    for name, value in (("c", c), ("prices", prices)):
-        if value.shape not in ((), (K,)):
-            raise ValueError(f"{name} of shape {value.shape} does not fit m of shape {shape}; want ({K},)")
-    if not (c >= 0).all():
-        raise ValueError(f"cost must be >= 0; got min {c.min()}")
-    if not np.isfinite(prices).all():
-        raise ValueError(f"prices must be finite; got {prices[~np.isfinite(prices)].flat[0]}")
-    lam = float(lam)
-    if not 0 <= lam < math.inf:
-        raise ValueError(f"lam must be finite and >= 0, got {lam}; it is the value of a unit of money")
-    return np.broadcast_to(c, K), np.broadcast_to(prices, K), lam
-
-
-def _check_spread(nu: Any) -> None:
-    if nu.dtype.kind not in "biuf":
-        raise ValueError(f"nu must hold real numbers, got dtype {nu.dtype}; convert it to float first")
-    bad = ~((nu >= 0) & (nu < math.inf))
-    if bad.any():
-        raise ValueError(f"nu must be >= 0 and finite; got {nu[bad].flat[0]}")
 
 
 def _estimates(refine: Any, refined: Any, shape: tuple[int, ...], needed: bool) -> Any:

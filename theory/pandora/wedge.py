@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from porism.theory.pandora._gain import density
-from porism.theory.pandora._inputs import check_finite, check_nu, check_shapes, unify
+from porism.theory.pandora._inputs import arrays, check_finite, check_nu
 
 __all__ = ["small_signal_change", "wedge_threshold"]
 
@@ -48,8 +48,7 @@ def wedge_threshold(s_other: ArrayLike, omega: ArrayLike) -> Any:
     >>> round(wedge_threshold(0.3, 0.5), 4)
     0.8958
     """
-    _, (s_, omega_), restore = unify(s_other=s_other, omega=omega)
-    check_shapes(s_other=s_, omega=omega_)
+    (s_, omega_), _, restore = arrays(s_other=s_other, omega=omega)
     check_nu(s_, "s_other")
     check_nu(omega_, "omega")
     spread = np.hypot(s_, omega_)
@@ -93,8 +92,7 @@ def small_signal_change(
     >>> small_signal_change(0.0, 0.05, 1.0, 0.3, 0.5) < 0 < small_signal_change(0.0, 0.05, 0.8, 0.3, 0.5)
     True
     """
-    _, (m_, nu_, mu_, s_, omega_), restore = unify(m=m, nu=nu, mu=mu, s_other=s_other, omega=omega)
-    check_shapes(m=m_, nu=nu_, mu=mu_, s_other=s_, omega=omega_)
+    (m_, nu_, mu_, s_, omega_), _, restore = arrays(m=m, nu=nu, mu=mu, s_other=s_other, omega=omega)
     check_finite("m", m_)
     check_finite("mu", mu_)
     check_nu(nu_)

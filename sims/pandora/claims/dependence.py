@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from porism.claims import Evidence, claim
 from porism.sims.pandora.claims._oracles import QUADRATURE, ROUNDING, mean_best
 from porism.sims.pandora.classifiers import classifier_matrix
-from porism.sims.pandora.experiments import curve_over_seeds, dependence_sweep, refinement_curve
+from porism.sims.pandora.experiments import curve_over_seeds, refinement_curve
 from porism.sims.pandora.matrix import ScoreMatrix
 from porism.sims.pandora.refinement import RefinementCurve
 from porism.sims.pandora.simulators import gaussian
+from porism.sims.pandora.sweeps import dependence_sweep
 from porism.theory.pandora import fit_router, signal_slopes, voi, voi_correlated
 
 __all__ = ["few_suffice", "ignored", "marginal_only", "shared"]

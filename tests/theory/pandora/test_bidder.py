@@ -258,6 +258,14 @@ def test_degenerate_markets():
     none = bidder_statics(0, [0.0, 0.5, 0.5], [0.1, 0.3, np.inf], 1.2, 0.3, 0.5)
     for value in none.values():
         np.testing.assert_array_equal(value, 0)
+    # beyond squares of floats: a price far off, one that is a point by comparison, and other units
+    assert set(bidder_statics(0, 1e155, 0.02, 1e200, 0.3, 0.5).values()) == {0.0}
+    for scale in (1e10, 1e30, 1e200):
+        wide = bidder_statics(0, scale, 0.02, scale, 0.3, 0.5)
+        assert wide["dU"] == pytest.approx(scale * voi(1.0, 1.0) - 0.02, rel=1e-12)
+        assert wide["refine_rate"] == pytest.approx(1, rel=1e-12)
+    scaled = bidder_statics(*(1e200 * np.array(CASE)), 5e199)
+    assert scaled["dU"] == pytest.approx(1e200 * bidder_statics(*CASE, 0.5)["dU"], rel=1e-12)
     free = bidder_statics(0, 0.5, 0.0, 1.2, 0.3, 0.5)
     assert free["refine_rate"] == 1
     assert free["dW"] == free["dA"]
@@ -293,7 +301,7 @@ def test_shapes_and_chunks():
         (lambda: bidder_statics(0, 0.5, np.nan, 0, 0.3, 0), "cost must be >= 0; got min nan"),
         (lambda: bidder_statics(0, 0.5, 0.1, np.nan, 0.3, 0), "mu must be finite"),
         (lambda: bidder_statics(0, 0.5, 0.1, [1, 2], 0.3, [1, 2, 3]), r"omega of shape \(3,\)"),
-        (lambda: bidder_sign_map(1.0, [0.0]), r"distance must have one axis, got shape \(\)"),
+        (lambda: bidder_sign_map(1.0, [0.0]), r"distance must have 1 axes, got shape \(\)"),
         (lambda: wedge_threshold(-1, 0.5), "s_other must be >= 0"),
         (lambda: small_signal_change(0, 0.1, 0, 0, 0), "s_other and omega must not both be 0"),
     ],

@@ -107,8 +107,8 @@ def test_arrays():
     ("arguments", "message"),
     [
         (((1, 0), (0, 1), (0, 1)), "lower end of gap_interval must not exceed"),
-        (((0, 1), (1, 0), (0, 1)), "lower end of nu must not exceed"),
-        (((0, 1), (0, 1), (1, 0)), "lower end of cost must not exceed"),
+        (((0, 1), (1, 0), (0, 1)), "lower end of nu_interval must not exceed"),
+        (((0, 1), (0, 1), (1, 0)), "lower end of cost_interval must not exceed"),
         (((0, np.nan), (0, 1), (0, 1)), "gap_interval must not be NaN"),
         (((0, 1), (-1, 1), (0, 1)), "nu must be >= 0 and finite; got -1"),
         (((0, 1), (0, np.inf), (0, 1)), "nu must be >= 0 and finite; got inf"),

@@ -151,6 +151,7 @@ def test_named_estimators_are_those_of_scikit_learn(kind, needs, tmp_path):
     assert np.array_equal(again.refined(new), fitted.refined(new))
     assert again.cheap(new[0]) == pytest.approx(fitted.cheap(new)[0], rel=1e-12)
     assert again.report.flags == fitted.report.flags
+    assert len({again, fitted}) == 2  # results that hold arrays are told apart, not compared
     with pytest.raises(TypeError, match=r"cannot be saved without pickle.*'trees'"):
         twin.save(tmp_path / "twin.npz")
     assert not (tmp_path / "twin.npz").exists()
@@ -245,6 +246,9 @@ def test_report_shows_itself(tmp_path, needs):
         ({"mask": np.ones((2, 2), bool)}, "mask must be a bool array"),
         ({"mask": np.zeros((200, 4), bool)}, "without a score"),
         ({"names": ["a"]}, "names must name the 4"),
+        ({"names": list("abca")}, "names must differ from each other and from 'outside', got 'a'"),
+        ({"costs": [0.1, 0.1]}, r"costs must be a number or have shape \(4,\), got shape \(2,\)"),
+        ({"seed": -1}, "seed must be >= 0"),
     ],
 )
 def test_bad_input(change, message):
@@ -253,11 +257,56 @@ def test_bad_input(change, message):
         fit_router(**({"scores": y, "cheap": m, "refined": q} | change))
 
 
-def test_wrong_number_of_features():
+def test_a_forest_finds_its_features_among_many(needs):
+    """More than a 16-bit number counts."""
+    needs("sklearn")
+    from porism.theory.pandora._estimators import ForestValues
+
+    X = np.zeros((60, 33_000))
+    X[:, -3:] = np.random.default_rng(0).normal(size=(60, 3))
+    y = X[:, -3:-1]
+    model = ForestValues.fit(X, y)
+    assert np.corrcoef(model.predict(X)[:, 0], y[:, 0])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("kind", ["ridge", "knn"])
+def test_a_constant_feature_says_nothing(kind):
+    """Also where its mean is rounded, so that its computed deviation is 1e-17 and not 0."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.normal(size=(300, 2))
+    y += X[:, :2]
+    dull = np.column_stack([X, np.full(300, 0.1)])
+    assert 0 < dull[:, 3].std() < 1e-15
+    plain, more = (fit_router(y, cheap=kind, refined=kind, features=F) for F in (X, dull))
+    np.testing.assert_allclose(more.m_hat, plain.m_hat, rtol=1e-9)
+    dull[:, 3] = 0.3  # never seen: no ground for another estimate, and none for a huge one
+    np.testing.assert_allclose(more.cheap(dull), plain.cheap(X), rtol=1e-9)
+
+
+def test_constant_innovations_are_not_correlated():
+    m, _, y = world(300)
+    report = fit_router(y, m, m + 0.1).report  # differences of 1e-16 are rounding
+    assert np.array_equal(report.innovation_correlation, np.eye(4))
+    assert "joint_needed" not in report.flags
+
+
+def test_a_common_offset_does_not_move_nu():
+    """Covariances do not cancel: 1e7 squared times the rounding of floats is a tenth of nu squared."""
+    m, q, y = world(300)
+    plain, moved = fit_router(y, m, q), fit_router(y + 1e7, m, q + 1e7)
+    np.testing.assert_allclose(moved.nu, plain.nu, rtol=1e-7)  # sums themselves are rounded to 1e-9
+    np.testing.assert_allclose(moved.s, plain.s, rtol=1e-7)
+
+
+def test_wrong_shapes_and_labels():
     m, q, y = world(200)
     fitted = fit_router(y, m, q)
     with pytest.raises(ValueError, match=r"4 columns, one estimate a specialist, got shape \(3,\)"):
         fitted.cheap([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"4 columns, one a specialist, got shape \(200, 3\)"):
+        fitted.nu_at(m[:, :3])
+    with pytest.raises(TypeError, match="groups must be labels of one kind"):
+        fit_router(y, m, q, groups=[None, "a"] * 100)
 
 
 def test_damaged_forest_is_refused(needs):

@@ -1,8 +1,6 @@
 """Value under obligatory inspection: printed digits, nested sums, simulation, bad input."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,23 +16,6 @@ ROUNDING = 1e-12
 THREE = np.array([0.2, 0.5, -0.1]), np.array([0.8, 0.4, 1.1]), np.array([0.05, 0.02, 0.1])
 
 
-@pytest.fixture(scope="module")
-def naive():
-    spec = importlib.util.spec_from_file_location("naive_dp", Path(__file__).with_name("naive_dp.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@st.composite
-def problems(draw, largest=5):
-    K = draw(st.integers(1, largest))
-    numbers = lambda low, high: np.array(draw(st.lists(st.floats(low, high), min_size=K, max_size=K)))
-    nu = numbers(0.05, 2)
-    outside = draw(st.one_of(st.just(-math.inf), st.floats(-2, 2)))
-    return numbers(-2, 2), nu, nu * numbers(0, 0.5), outside
-
-
 def test_printed_values():
     assert obligatory_value(*THREE, outside=0) == pytest.approx(0.74485548843895718, rel=1e-12)
     assert obligatory_value(*THREE[:2], 0) - THREE[2].sum() == pytest.approx(0.72817088736, abs=1e-10)
@@ -43,17 +24,17 @@ def test_printed_values():
     assert free - trap.sum() == pytest.approx(0.8183899667, abs=1e-10)
 
 
-def test_one_specialist_has_closed_forms(naive):
+def test_one_specialist_has_closed_forms(brute):
     # free: E max(o, M); costly: refine if sigma > o, for E max(o, M) - c
     for m, nu, c, o in ((0.3, 0.5, 0.05, 0.1), (0.3, 0.5, 0.0, 0.6), (-1.0, 0.7, 0.1, 0.2)):
-        refined = max(m, o) + naive.gain(abs(m - o), nu) - c
+        refined = max(m, o) + brute.gain(abs(m - o), nu) - c
         assert obligatory_value([m], nu, c, o) == pytest.approx(max(o, refined), abs=ROUNDING)
     assert obligatory_value([0.3], 0.5, 0.1) == pytest.approx(0.2, abs=ROUNDING)
 
 
-def test_equal_to_the_recursion_that_opens_boxes(naive):
+def test_equal_to_the_recursion_that_opens_boxes(brute):
     """PB-5: nested sums over all orders of opening, each stopped where it should be."""
-    reference = naive.Naive(*THREE, points=401)
+    reference = brute.Naive(*THREE, points=401)
     value = reference.value("weitzman", (0, 1, 2), np.zeros(1))[0]
     # points every 0.04 nu, three levels: kinks 3 * 0.04^2/24 * 0.4 nu; E kappa is continuous at sigma
     assert obligatory_value(*THREE, outside=0.0) == pytest.approx(value, abs=1e-4)
@@ -68,9 +49,9 @@ def test_simulation_of_kappa():
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems())
-def test_agrees_with_the_grid_and_is_above_it_nowhere(problem):
-    m, nu, c, outside = problem
+@given(st.data())
+def test_agrees_with_the_grid_and_is_above_it_nowhere(brute, data):
+    m, nu, c, outside = data.draw(brute.problems(5))
     exact, grid = obligatory_value(m, nu, c, outside), policy_value("weitzman", m, nu, c, outside, grid=1001)
     # each opening interpolates a convex function: from above, by at most h^2/8 times its curvature
     h = 11 * len(nu) * nu.max() / 1001
@@ -78,9 +59,9 @@ def test_agrees_with_the_grid_and_is_above_it_nowhere(problem):
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems(), st.floats(-5, 5), st.floats(0.01, 100), st.randoms(use_true_random=False))
-def test_invariances_and_order(problem, shift, scale, random):
-    m, nu, c, outside = problem
+@given(st.data(), st.floats(-5, 5), st.floats(0.01, 100), st.randoms(use_true_random=False))
+def test_invariances_and_order(brute, data, shift, scale, random):
+    m, nu, c, outside = data.draw(brute.problems(5))
     value = obligatory_value(m, nu, c, outside)
     moved = obligatory_value(scale * m + shift, scale * nu, scale * c, scale * outside + shift)
     assert moved == pytest.approx(scale * value + shift, abs=1e-12 * (scale * 10 + abs(shift)))

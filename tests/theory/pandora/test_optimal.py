@@ -1,8 +1,6 @@
 """The exact optimum: printed cases, dense twin, quadrature, simulation, invariances, convergence."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +13,6 @@ from porism.theory.pandora.policies import evaluate_policy, policy_value
 
 ROUNDING = 1e-12  # values of order one, sums of a few thousand terms
 THREE = [0.2, 0.5, -0.1], [0.8, 0.4, 1.1], [0.05, 0.02, 0.1]
-
-
-@pytest.fixture(scope="module")
-def naive():
-    spec = importlib.util.spec_from_file_location("naive_dp", Path(__file__).with_name("naive_dp.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def tolerance(nu, grid):
@@ -39,15 +29,6 @@ def draw(seed, K):
     rng = np.random.default_rng(seed)
     nu = rng.uniform(0.2, 1.2, K)
     return rng.normal(size=K) * 0.6, nu, nu * rng.uniform(0.01, 0.38, K)
-
-
-@st.composite
-def problems(draw, largest=4):
-    K = draw(st.integers(1, largest))
-    numbers = lambda low, high: np.array(draw(st.lists(st.floats(low, high), min_size=K, max_size=K)))
-    nu = numbers(0.05, 2)
-    outside = draw(st.one_of(st.just(-math.inf), st.floats(-2, 2)))
-    return numbers(-2, 2), nu, nu * numbers(0, 0.5), outside
 
 
 @pytest.mark.parametrize(
@@ -86,18 +67,18 @@ def test_spend_and_count_are_derivatives_of_the_value():
 
 @pytest.mark.parametrize("outside", [-math.inf, 0.3])
 @pytest.mark.parametrize("seed", range(4))
-def test_two_specialists_by_quadrature(naive, seed, outside):
+def test_two_specialists_by_quadrature(brute, seed, outside):
     m, nu, c = draw(seed, 2)
-    values = naive.two_boxes(m, nu, c, outside)
+    values = brute.two_boxes(m, nu, c, outside)
     found = optimal_value(m, nu, c, outside, grid=2001)
     assert -ROUNDING <= found.value - max(values) < tolerance(nu, 2001)
     assert found.first_action == int(np.argmax(values)) - 1
 
 
 @pytest.mark.parametrize(("m", "o"), [(0.3, 0.1), (0.3, 0.9), (-1.0, 1.0), (0.0, 0.0)])
-def test_one_specialist_against_an_outside_option(naive, m, o):
+def test_one_specialist_against_an_outside_option(brute, m, o):
     for nu, c in ((0.5, 0.05), (1.0, 0.39), (0.2, 0.1)):
-        expected = max(m, o) + max(naive.gain(abs(m - o), nu) - c, 0)
+        expected = max(m, o) + max(brute.gain(abs(m - o), nu) - c, 0)
         found = optimal_value([m], [nu], [c], outside=o, grid=101)
         assert found.value == pytest.approx(expected, abs=ROUNDING)  # piecewise linear: no grid error
         assert found.n_refine == (expected > max(m, o))
@@ -107,11 +88,11 @@ def test_one_specialist_against_an_outside_option(naive, m, o):
 @pytest.mark.parametrize(
     ("seed", "K", "outside"), [(0, 2, -math.inf), (1, 3, -math.inf), (2, 3, 0.2), (3, 4, 0.0)]
 )
-def test_dense_twin_and_where_one_step_refines(naive, seed, K, outside):
+def test_dense_twin_and_where_one_step_refines(brute, seed, K, outside):
     m, nu, c = draw(seed, K)
     found = optimal_value(m, nu, c, outside, grid=120)
     x = found.nodes
-    W = naive.dense(x, m, nu, c)
+    W = brute.dense(x, m, nu, c)
     assert found.value == pytest.approx(W[2**K - 1][0], abs=ROUNDING)
     one_step = evaluate_policy("kg", m, nu, c, outside, grid=120).policy
     refining = 0
@@ -125,7 +106,7 @@ def test_dense_twin_and_where_one_step_refines(naive, seed, K, outside):
         for k in np.flatnonzero(kg):
             i = one_step[mask, k]
             rival = max([x[k], *(m[j] for j in members if j != i)])
-            assert W[mask][k] >= stop[k] + naive.gain(abs(m[i] - rival), nu[i]) - c[i] - ROUNDING
+            assert W[mask][k] >= stop[k] + brute.gain(abs(m[i] - rival), nu[i]) - c[i] - ROUNDING
         assert (acts[kg] >= 0).all()
         refining += kg.sum()
     assert refining > 10  # the statement is not empty
@@ -194,9 +175,9 @@ def test_second_order_in_the_grid(name):
 
 
 @settings(max_examples=40, deadline=None)
-@given(problems(3), st.floats(-5, 5), st.floats(0.01, 100), st.randoms(use_true_random=False))
-def test_invariances(problem, shift, scale, random):
-    m, nu, c, outside = problem
+@given(st.data(), st.floats(-5, 5), st.floats(0.01, 100), st.randoms(use_true_random=False))
+def test_invariances(brute, data, shift, scale, random):
+    m, nu, c, outside = data.draw(brute.problems(3))
     found = optimal_value(m, nu, c, outside, grid=151)
     moved = optimal_value(scale * m + shift, scale * nu, scale * c, scale * outside + shift, grid=151)
     # rounding of shifted means moves nodes by 1e-15 of their size; thresholds are then equal to that order
@@ -215,9 +196,9 @@ def test_invariances(problem, shift, scale, random):
 
 
 @settings(max_examples=25, deadline=None)
-@given(problems(3), st.floats(0.2, 1))
-def test_value_is_convex_in_the_exchange_rate_and_spend_falls(problem, top):
-    m, nu, c, outside = problem
+@given(st.data(), st.floats(0.2, 1))
+def test_value_is_convex_in_the_exchange_rate_and_spend_falls(brute, data, top):
+    m, nu, c, outside = data.draw(brute.problems(3))
     rates = np.linspace(0.05, 2 * top, 9)
     results = [optimal_value(m, nu, rate * c, outside, grid=601) for rate in rates]
     J = np.array([found.value for found in results])
@@ -262,9 +243,9 @@ def test_degenerate_specialists():
     assert optimal_value([0.0, 0.1], 1.0, 1e-300).n_refine == 2
 
 
-def test_a_tiny_second_specialist_is_seen_on_the_grid(naive):
+def test_a_tiny_second_specialist_is_seen_on_the_grid(brute):
     m, nu, c = np.array([0.0, 0.0]), np.array([1.0, 1e-3]), np.array([0.1, 1e-4])
-    expected = max(naive.two_boxes(m, nu, c, -math.inf))
+    expected = max(brute.two_boxes(m, nu, c, -math.inf))
     assert optimal_value(m, nu, c).value == pytest.approx(expected, abs=2e-8)
 
 

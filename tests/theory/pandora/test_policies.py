@@ -1,8 +1,6 @@
 """Policies: the measured table, nested sums by their definitions, order, traps, hard families."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,14 +43,6 @@ TABLE = {
 DRAWN = {2: 300, 3: 300, 4: 150, 6: 25}
 
 
-@pytest.fixture(scope="module")
-def naive():
-    spec = importlib.util.spec_from_file_location("naive_dp", Path(__file__).with_name("naive_dp.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def instances(K, count, seed=1):
     """PB-9's draws, in its order."""
     rng = np.random.default_rng(seed)
@@ -60,15 +50,6 @@ def instances(K, count, seed=1):
         m = rng.normal(size=K) * rng.choice([0.2, 0.5, 1])
         nu = rng.uniform(0.2, 1.2, K)
         yield m, nu, nu * rng.uniform(0.005, 0.39, K) * rng.choice([0.1, 0.4, 1])
-
-
-@st.composite
-def problems(draw, largest=4):
-    K = draw(st.integers(1, largest))
-    numbers = lambda low, high: np.array(draw(st.lists(st.floats(low, high), min_size=K, max_size=K)))
-    nu = numbers(0.05, 2)
-    outside = draw(st.one_of(st.just(-math.inf), st.floats(-2, 2)))
-    return numbers(-2, 2), nu, nu * numbers(0, 0.5), outside
 
 
 def half_digit(text):
@@ -108,8 +89,8 @@ def test_three_entries_on_a_finer_grid(K, policy, share):
 
 @pytest.mark.parametrize("policy", [p for p in POLICIES if p not in ("cheap", "commit")])
 @pytest.mark.parametrize("trap", ["alone", "commit"])
-def test_two_specialists_by_nested_sums(naive, policy, trap):
-    reference = naive.Naive(*TRAPS[trap], points=1201)
+def test_two_specialists_by_nested_sums(brute, policy, trap):
+    reference = brute.Naive(*TRAPS[trap], points=1201)
     expected = reference.value(policy, (0, 1), np.full(1, -100.0))[0]
     # points every 0.013 nu: kinks cost h^2/8 of 0.4, jumps of at most 0.06 half a cell: 0.4 * 0.007 * 0.06
     assert policy_value(policy, *TRAPS[trap]) == pytest.approx(expected, abs=2e-4)
@@ -123,8 +104,8 @@ def test_two_specialists_by_nested_sums(naive, policy, trap):
         ([-0.35, 0.25, 0.04], [0.5, 0.79, 0.45], [0.038, 0.206, 0.075]),  # they differ by up to 1e-2
     ],
 )
-def test_three_specialists_by_nested_sums(naive, policy, one):
-    expected = naive.Naive(*one, points=301).value(policy, (0, 1, 2), np.full(1, -100.0))[0]
+def test_three_specialists_by_nested_sums(brute, policy, one):
+    expected = brute.Naive(*one, points=301).value(policy, (0, 1, 2), np.full(1, -100.0))[0]
     # points every 0.053 nu, two levels: kinks 2 * 0.053^2/24 * 0.4, jumps below 0.02 over half a cell
     assert policy_value(policy, *one) == pytest.approx(expected, abs=3e-4)
     if one[0][0] == -0.57:
@@ -158,8 +139,9 @@ def test_one_step_stops_too_early():
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems())
-def test_order_among_policies(problem):
+@given(st.data())
+def test_order_among_policies(brute, data):
+    problem = data.draw(brute.problems(4))
     found = compare_policies(*problem, grid=101)
     best = found["optimal"]
     assert all(value <= best + ROUNDING for value in found.values())
@@ -178,9 +160,9 @@ def test_order_among_policies(problem):
 
 
 @settings(max_examples=40, deadline=None)
-@given(problems(3), st.floats(-5, 5), st.floats(0.01, 100), st.sampled_from(POLICIES))
-def test_shift_and_scale(problem, shift, scale, policy):
-    m, nu, c, outside = problem
+@given(st.data(), st.floats(-5, 5), st.floats(0.01, 100), st.sampled_from(POLICIES))
+def test_shift_and_scale(brute, data, shift, scale, policy):
+    m, nu, c, outside = data.draw(brute.problems(3))
     value = policy_value(policy, m, nu, c, outside, grid=101)
     moved = policy_value(policy, scale * m + shift, scale * nu, scale * c, scale * outside + shift, grid=101)
     # where two actions tie to rounding a policy may take either: both sides of a jump

@@ -161,7 +161,7 @@ def run_many(n, fit, policy, timeout, concurrency=1):
 def test_concurrent_queries_lose_nothing(policy, n):
     # a timeout shorter than the loop's own latency would count honest answers as late
     router, decisions, m, q = run_many(n, fitted("joint", rho=0.3), policy, timeout=3)
-    again = Router(router._fitted, 0.01, policy=policy)
+    again = Router(router.fitted, 0.01, policy=policy)
     for i in range(0, n, 7):  # the same as one at a time, with the same failures
         bad = {k for k in range(4) if (i * 7 + k * 3) % 11 < 3}
         alone = again.route(m[i], refine=lambda k, i=i, bad=bad: math.nan if k in bad else q[i, k])
@@ -278,13 +278,17 @@ def test_a_calibrated_start_keeps_to_the_budget_on_the_fitted_queries():
 def test_saved_router_goes_on(tmp_path):
     fit = fitted("joint", rho=0.3)
     m, q, _ = world(40, rho=0.3, seed=7)
-    router = Router(fit, [0.01, math.inf, 0.02, 0.01], PRICES, outside=-1.0, names=["a", "b", "c", "d"])
+    costs = np.array([0.01, math.inf, 0.02, 0.01])
+    router = Router(fit, costs, PRICES, outside=-1.0, names=["a", "b", "c", "d"])
+    costs[:] = 0.0  # the router keeps its own
     router.set_budget(0.02)
     for i in range(20):
         router.route(m[i], refine=q[i].__getitem__)
     router.save(tmp_path / "router.npz")
     again = Router.load(tmp_path / "router.npz")
     assert again.counters() == router.counters()
+    assert again.costs.tolist() == [0.01, math.inf, 0.02, 0.01]
+    assert (again.prices.tolist(), again.outside) == (PRICES.tolist(), -1.0)
     for i in range(20, 40):
         first, second = (r.route(m[i], refine=q[i].__getitem__) for r in (router, again))
         assert (first.choice, first.refined, first.spend) == (second.choice, second.refined, second.spend)
@@ -329,13 +333,16 @@ def test_binary_values_use_their_own_gain():
     [
         ({"costs": -1.0}, "cost must be >= 0; got min -1"),
         ({"costs": [0.1, 0.1]}, r"costs must be a number or have shape \(4,\), got shape \(2,\)"),
-        ({"costs": math.nan}, "costs"),
-        ({"prices": math.inf}, "prices"),
+        ({"costs": math.nan}, "cost must be >= 0; got min nan"),
+        ({"costs": "free"}, "costs must hold real numbers"),
+        ({"prices": math.inf}, "prices must be finite; got inf"),
         ({"lam": -1.0}, "lam must be >= 0"),
         ({"lam": math.nan}, "lam must be >= 0"),
         ({"outside": math.nan}, "outside must be a number or -inf"),
         ({"policy": "best"}, "policy"),
         ({"names": ["a"]}, "names must name the 4"),
+        ({"names": ["a", "b", "a", "c"]}, "must differ from each other and from 'outside', got 'a'"),
+        ({"names": ["a", "b", "outside", "c"]}, "got 'outside'"),
     ],
 )
 def test_bad_construction(change, message):
@@ -353,8 +360,9 @@ def test_bad_calls():
         router.route([0.0] * 4)
     with pytest.raises(TypeError, match="function of the specialist, got list"):
         router.route([0.0] * 4, refine=[1, 2])
-    with pytest.raises(TypeError, match="use await router"):
-        router.route([0.0] * 4, refine=asyncio.sleep)
+    for awaited in (asyncio.sleep, lambda k: asyncio.sleep(k)):
+        with pytest.raises(TypeError, match="use await router"):
+            router.route([0.0] * 4, refine=awaited)
     with pytest.raises(ValueError, match="describe one query"):
         router.route(np.zeros((2, 4)), refine=lambda k: 0.0)
     with pytest.raises(ValueError, match="features"):
@@ -363,7 +371,7 @@ def test_bad_calls():
         with pytest.raises(ValueError, match=next(iter(bad))):
             asyncio.run(router.aroute([0.0] * 4, lambda k: 0.0, **bad))
     for bad in ({"spend_per_query": 0.0}, {"spend_per_query": 1.0, "rate": math.nan}):
-        with pytest.raises(ValueError, match="must be > 0"):
+        with pytest.raises(ValueError, match="must be finite and > 0"):
             router.set_budget(**bad)
     with pytest.raises(ValueError, match="lam must be"):
         router.lam = math.inf

@@ -10,14 +10,23 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from porism.theory.pandora import (
+    best_draws,
+    bidder_decision,
+    bidder_statics,
+    certify_decision,
     inspection_halfwidth,
     log_psi,
     log_voi,
+    pooled_sd,
     psi,
     signal_slopes,
+    small_signal_change,
     voi,
+    voi_binary,
+    voi_bounds,
     voi_correlated,
     voi_net,
+    wedge_threshold,
 )
 
 calm = settings(deadline=None)  # the machine may be busy
@@ -215,6 +224,14 @@ def test_torch(needs):
     nothing = torch.zeros(2, requires_grad=True)
     voi(torch.tensor([1.0, np.inf]), nothing).sum().backward()
     assert torch.isfinite(nothing.grad).all()
+    half = torch.tensor([0.5, 0.25], dtype=torch.bfloat16)
+    assert certify_decision((0.1, 0.2), (half, half), (0.1, 0.2)).tolist() == ["undecided", "stop"]
+    for call, count in (
+        (bidder_decision, 4), (bidder_statics, 6), (pooled_sd, 3), (best_draws, 4), (signal_slopes, 2),
+        (small_signal_change, 5), (voi_binary, 3), (voi_bounds, 2), (wedge_threshold, 2),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="must be an array, got a torch tensor"):
+            call(half, *[0.5] * (count - 1))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +260,7 @@ def test_torch(needs):
         (lambda: signal_slopes([[1, 0.1], [0.2, 1]], 0), "covariance not symmetric"),
         (lambda: signal_slopes([1, 2], 0), "covariance must be square"),
         (lambda: signal_slopes(np.zeros((0, 0)), 0), "need at least 1 specialist"),
-        (lambda: signal_slopes(np.eye(2), [1, 2, 3]), r"tau of shape \(3,\) does not fit"),
+        (lambda: signal_slopes(np.eye(2), [1, 2, 3]), r"tau of shape \(3,\) do not fit"),
         (lambda: signal_slopes(np.eye(2), [1, -2]), "tau must be >= 0; got -2.0"),
         (lambda: signal_slopes([[np.nan]], 0), "covariance must be finite"),
     ],

@@ -1,11 +1,22 @@
 """Slow references for the exact values: dense matrices on a grid, and policies straight from their text."""
 
 import itertools
+import math
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
+
+
+@st.composite
+def problems(draw, largest):
+    K = draw(st.integers(1, largest))
+    numbers = lambda low, high: np.array(draw(st.lists(st.floats(low, high), min_size=K, max_size=K)))
+    nu = numbers(0.05, 2)
+    outside = draw(st.one_of(st.just(-math.inf), st.floats(-2, 2)))
+    return numbers(-2, 2), nu, nu * numbers(0, 0.5), outside
 
 
 def gain(gap, nu):
