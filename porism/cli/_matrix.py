@@ -27,7 +27,9 @@ def read_matrix(path: Path) -> Any:
         A = readers[suffix](path)
         if len(A.shape) == 2:
             check_size(path.name, 8 * A.shape[0] * A.shape[1], path.stat().st_size)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path.name} cannot be read as a matrix: it holds no {error}") from None
+    except (ValueError, TypeError, OverflowError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ValueError(f"{path.name} cannot be read as a matrix: {lines[0]}") from None
     if len(A.shape) != 2:
@@ -73,8 +75,11 @@ def _read_mtx(path: Path) -> Any:
             f"it must hold real numbers, {', '.join(_SYMMETRIES)}, got {field[:20]} {symmetry[:20]}"
         )
     words = " ".join(line for line in text.splitlines() if not line.startswith("%")).split()
-    rows, columns, *count = map(int, words[: 2 + (layout == "coordinate")])
-    body = words[2 + len(count) :]
+    size = 2 + (layout == "coordinate")
+    if len(words) < size:
+        raise ValueError(f"it must give {size} numbers for its size, got {len(words)}")
+    rows, columns, *count = map(int, words[:size])
+    body = words[size:]
     sign = _SYMMETRIES[symmetry]
     if min(rows, columns) < 1 or (sign and rows != columns):
         raise ValueError(
@@ -104,7 +109,10 @@ def _read_mtx(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> Any:
-    """Comma-separated numbers, with or without a line of names and a column of names."""
+    """Comma-separated numbers, with or without a line of names, and a column of names or of row numbers.
+
+    A column of numbers is one of row numbers where the line of names leaves it blank, as R and pandas write.
+    """
     rows = [row for _, row in csv_rows(path) if any(cell.strip() for cell in row)]
     if not rows:
         raise ValueError("it is empty")
@@ -118,10 +126,14 @@ def _read_csv(path: Path) -> Any:
             return False
         return True
 
-    if not all(map(number, rows[0][1:] or rows[0])) and len(rows) > 1:
-        rows = rows[1:]
-    if len(rows[0]) > 1 and not any(number(row[0]) for row in rows):
-        rows = [row[1:] for row in rows]
+    head, blank = rows[0], not rows[0][0].strip()
+    if not number(head[0]):  # names of the columns, or a name of the row
+        labelled = not any(number(row[0]) for row in rows[1:])
+        named = any(cell.strip() and not number(cell) for cell in head[1:] or head)  # a blank is a gap
+        if len(rows) > 1 and (named or (blank and labelled)):
+            rows = rows[1:]
+        if len(head) > 1 and (labelled or (named and blank)):
+            rows = [row[1:] for row in rows]
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             if not number(cell):

@@ -10,11 +10,12 @@ import typer
 
 from porism import _files
 from porism._show import plain
+from porism.checks import probability, write_atomic
 from porism.cli.common import AsJson, Seed, echo_json
 
 if TYPE_CHECKING:
     from porism.sims.pattern import HeadRecords
-    from porism.theory.pattern.compare import PatternComparison
+    from porism.theory.pattern import PatternComparison
 
 __all__ = ["scan"]
 
@@ -37,16 +38,16 @@ def scan(
         str, typer.Option(help="rows, columns, entries, symmetric_entries or rows_without_sinks(K).")
     ] = "rows",
     n_null: Annotated[int, typer.Option("--n-null", help="Shuffled matrices.")] = 99,
-    restarts: Annotated[int | None, typer.Option(help="Random restarts of the solver.")] = None,
+    restarts: Annotated[int | None, typer.Option(help="Random restarts of the solver, for a matrix.")] = None,
     time_budget: Annotated[float | None, typer.Option(help="Seconds for each solve of a matrix.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, for a matrix.")] = 1,
     model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Saved transformer to scan.")] = None,
     text: Annotated[Path | None, typer.Option(metavar="FILE", help="Text that the model reads.")] = None,
     max_tokens: Annotated[int, typer.Option(min=2, help="Cut the text after so many tokens.")] = 128,
     strip_sinks: Annotated[
         int, typer.Option(min=0, help="Columns emptied before content masks of a model are tested.")
     ] = 0,
-    alpha: Annotated[float, typer.Option(help="Largest p-value of a head's winner.")] = 0.01,
+    alpha: Annotated[float, typer.Option(help="Largest p-value of the mask that a head follows.")] = 0.01,
     seed: Seed = 0,
     json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="OUT", help="Draw into a picture.")] = None,
@@ -62,14 +63,22 @@ def scan(
             "give either FILE or --model FOLDER, got " + ("neither" if matrix is None else "both")
         )
     kind = None if plot is None else _kind(plot)
+    probability("--alpha", alpha)
+    if matrix is not None:
+        for_model = (text is not None, strip_sinks > 0, max_tokens != 128, alpha != 0.01)
+        _refuse("--model FOLDER", ("--text", "--strip-sinks", "--max-tokens", "--alpha"), for_model)
+    else:
+        for_matrix = (restarts is not None, time_budget is not None, workers > 1)
+        _refuse("a matrix in FILE", ("--restarts", "--time-budget", "--workers"), for_matrix)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         result: Any
         if matrix is not None:
-            if text is not None or strip_sinks:
-                raise ValueError("--text and --strip-sinks need --model FOLDER; drop them for a matrix")
             if not mask:
-                raise ValueError(f"give at least one --mask, such as --mask band:4; {_families()}")
+                from porism.theory.pattern import MASK_FORMS
+
+                known = ", ".join(MASK_FORMS)
+                raise ValueError(f"give at least one --mask, such as --mask band:4; the masks are {known}")
             options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed, "n_jobs": workers}
             options |= {"order": order or "independent", "time_budget": time_budget}
             result = _matrix(matrix, mask, options | ({} if restarts is None else {"n_restarts": restarts}))
@@ -91,8 +100,7 @@ def scan(
 
 def _matrix(path: Path, names: list[str], options: dict[str, Any]) -> "PatternComparison":
     from porism.cli._matrix import read_matrix
-    from porism.theory.pattern._spec import parse_mask
-    from porism.theory.pattern.compare import compare_patterns
+    from porism.theory.pattern import compare_patterns, parse_mask
 
     A = read_matrix(path)
     library = {name: parse_mask(name, *A.shape) for name in names}
@@ -165,13 +173,18 @@ def _heads(result: "HeadRecords", alpha: float) -> dict[str, Any]:
 def _draw(result: Any, path: Path, kind: str, options: dict[str, Any]) -> None:
     from matplotlib.figure import Figure
 
-    from porism.checks import write_atomic
     from porism.sims.style import style
 
     with style():
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         result.plot(figure.subplots(), **options)
         write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
+
+
+def _refuse(use: str, options: tuple[str, ...], given: tuple[bool, ...]) -> None:
+    wrong = [option for option, there in zip(options, given, strict=True) if there]
+    if wrong:
+        raise ValueError(f"{' and '.join(wrong)} only mean something for {use}; leave them out")
 
 
 def _kind(path: Path) -> str:
@@ -185,9 +198,3 @@ def _ours(doubt: warnings.WarningMessage) -> bool:
     from porism.errors import NumericalWarning
 
     return issubclass(doubt.category, NumericalWarning) or doubt.category is UserWarning
-
-
-def _families() -> str:
-    from porism.theory.pattern._spec import FORMS
-
-    return f"the masks are {', '.join(FORMS)}"

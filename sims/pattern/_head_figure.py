@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import LOOKS, Rng, canvas, is_paper, legend, panels
+from porism.sims.drawing import LOOKS, Rng, canvas, is_paper, legend, panels
 from porism.sims.pattern._hooks import run_with_maps
 from porism.sims.pattern.attention import scan_attention
 from porism.sims.pattern.planted import random_softmax

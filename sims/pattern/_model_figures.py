@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
-from porism.sims.pattern._real_rows import REAL, RealRow, real_rows
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
+from porism.sims.pattern._real_rows import REAL, real_rows
 from porism.sims.pattern.planted import planted_pattern
 from porism.sims.pattern.worlds import load_matrix
 from porism.sims.style import COLORS
 from porism.theory.pattern import Mask, masks
 from porism.theory.pattern.low_rank import PatternLowRankFit, pattern_plus_low_rank
-from porism.theory.pattern.nulls import MIN_FOR_STARS
+from porism.theory.pattern.nulls import MIN_FOR_STARS, NullResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,11 +106,11 @@ def real_data(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     names = list(REAL) if is_paper(scale) else [n for n in REAL if n.split(":")[0] in ("florentine", "wine")]
     rows = real_rows(names, n_null=19 if is_paper(scale) else 4, rng=rng)
     with canvas(ax, (9.4, 5.6)) as ax:
-        for at, row in enumerate(rows):
+        for at, row in enumerate(rows.values()):
             _row(ax, at, row)
         for x, word in zip(CELLS, ("d²", "bound", "null", "p"), strict=True):
             _cell(ax, (1, -0.5), x, 10, word, fontweight="bold")
-        ax.set_yticks(range(len(rows)), [row.name for row in rows])
+        ax.set_yticks(range(len(rows)), list(rows))
         ax.axvline(0, **GUIDE | {"linestyle": "-"})
         ax.set(
             xlim=(-0.01, 0.8),
@@ -122,19 +122,20 @@ def real_data(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _row(ax: "Axes", at: int, row: RealRow) -> None:
+def _row(ax: "Axes", at: int, row: NullResult) -> None:
     def label(word: str) -> str | None:
         return word if at == 0 else None
 
-    low, high, mean = (float(value) for value in (row.null.min(), row.null.max(), row.null.mean()))
+    null, bound, found = row.d2_null, row.fit.lower_bound, row.observed
+    low, high, mean = float(null.min()), float(null.max()), float(null.mean())
     wide: dict[str, Any] = {"color": "0.72", "linewidth": 7, "solid_capstyle": "butt", "zorder": 1}
     ax.plot([low, high], [at, at], label=label("shuffled: range"), **wide)
     ax.plot(mean, at, "|", color="black", markersize=11, label=label("shuffled: mean"))
-    ax.plot([row.lower_bound, row.mass_outside], [at, at], color=COLORS[0], linewidth=1.4, zorder=2)
-    ax.plot(row.lower_bound, at, ">", color=COLORS[0], markersize=6, label=label("lower bound"))
-    ax.plot(row.mass_outside, at, "o", color=COLORS[3], markersize=7, label=label("found"), zorder=4)
-    p = f"{row.p_value:.2f}".lstrip("0") if row.null.size >= MIN_FOR_STARS else f"{row.null.size} nulls"
-    numbers = (f"{value:.3f}".lstrip("0") for value in (row.mass_outside, row.lower_bound, mean))
+    ax.plot([bound, found], [at, at], color=COLORS[0], linewidth=1.4, zorder=2)
+    ax.plot(bound, at, ">", color=COLORS[0], markersize=6, label=label("lower bound"))
+    ax.plot(found, at, "o", color=COLORS[3], markersize=7, label=label("found"), zorder=4)
+    p = f"{row.p_value:.2f}".lstrip("0") if row.n_null >= MIN_FOR_STARS else f"{row.n_null} nulls"
+    numbers = (f"{value:.3f}".lstrip("0") for value in (found, bound, mean))
     for x, word in zip(CELLS, (*numbers, p), strict=True):
         _cell(ax, (1, at), x, 0, word)
 

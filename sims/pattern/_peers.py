@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import require
 from porism.theory.pattern import Mask
 
-__all__ = ["PEERS", "SERIATION", "has_seriation", "two_sided"]
+__all__ = ["PEERS", "has_seriation", "spectral_labels", "two_sided"]
 
 Array = NDArray[np.float64]
 Orders = tuple[NDArray[Any], NDArray[Any]]
@@ -63,18 +64,27 @@ def _either_way(order: NDArray[Any], A: Array, mask: Mask) -> Orders:
     return p, p
 
 
-def two_sided(name: str) -> Callable[[Array, Mask], Orders]:
-    """Row and column labels of a spectral method of scikit-learn, sorted; common masks use the row labels."""
+def spectral_labels(name: str) -> Callable[[Array, Mask], Orders]:
+    """Row and column labels by a spectral method of scikit-learn, told the number of blocks, else 4."""
 
     def run(A: Array, mask: Mask) -> Orders:
-        from sklearn import cluster
-
+        cluster = require("sklearn.cluster", "data")
         blocks = len(mask.params.get("row_sizes", (0,) * 4))
         model = getattr(cluster, name)(n_clusters=blocks, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(A**2)
-        return np.argsort(model.row_labels_, kind="stable"), np.argsort(model.column_labels_, kind="stable")
+        return model.row_labels_, model.column_labels_
+
+    return run
+
+
+def two_sided(name: str) -> Callable[[Array, Mask], Orders]:
+    """Rows and columns sorted by such labels; common masks use the row labels."""
+
+    def run(A: Array, mask: Mask) -> Orders:
+        rows, columns = spectral_labels(name)(A, mask)
+        return np.argsort(rows, kind="stable"), np.argsort(columns, kind="stable")
 
     return run
 

@@ -1,20 +1,15 @@
 """Graphs and correlations of real data against masks, with certificates and nulls."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from porism.checks import generator, one_of
 from porism.sims.pattern.worlds import load_matrix
 from porism.theory.pattern import Mask, masks
-from porism.theory.pattern.nulls import pattern_null
+from porism.theory.pattern.nulls import NullResult, pattern_null
 
-__all__ = ["REAL", "RealRow", "real_rows"]
-
-Floats = NDArray[np.float64]
-
+__all__ = ["REAL", "real_rows"]
 
 REAL: dict[str, tuple[str, Callable[[], Mask]]] = {
     "karate: 2 blocks": ("karate", lambda: masks.block_diagonal([17, 17])),
@@ -35,45 +30,31 @@ REAL: dict[str, tuple[str, Callable[[], Mask]]] = {
 """Matrices of real data, each with a mask; features and members move together, women and events apart."""
 
 
-@dataclass(frozen=True, eq=False)
-class RealRow:
-    """One matrix of real data against one mask: value, certificate, values of shuffled matrices, p-value."""
-
-    name: str
-    mass_outside: float
-    lower_bound: float
-    null: Floats
-    p_value: float
-
-
 def real_rows(
     names: Sequence[str] = tuple(REAL),
     *,
     n_null: int = 19,
-    n_null_large: int = 3,
     rng: np.random.Generator | int | None = None,
-) -> list[RealRow]:
+) -> dict[str, NullResult]:
     """Distances, certificates and nulls of real matrices, by their keys in `REAL`.
 
     Symmetric matrices keep their symmetry when shuffled; in the table of women and events each woman keeps
-    her number of events. Matrices of more than 50 rows, where a solve takes seconds, have `n_null_large`.
+    her number of events. Matrices of more than 50 rows, where a solve takes seconds, are shuffled 3 times.
     """
     rng = generator(rng)
-    rows = []
+    rows = {}
     for name in names:
         source, build = REAL[one_of("names", name, tuple(REAL))]
         A, mask = load_matrix(source)[0], build()
         square = source != "davis"
-        result = pattern_null(
+        rows[name] = pattern_null(
             A,
             mask,
             order="common" if square else "independent",
             null="symmetric_entries" if square else "rows",
-            n_null=n_null if len(A) <= 50 else n_null_large,
+            n_null=n_null if len(A) <= 50 else 3,
             random_state=int(rng.integers(2**31)),
         )
-        fit = result.fit
-        rows.append(RealRow(name, fit.mass_outside, fit.lower_bound, result.d2_null, result.p_value))
     return rows
 
 

@@ -1,8 +1,8 @@
 """Scanning a model's attention heads for patterns, layer by layer while it runs."""
 
+import contextlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,52 +10,13 @@ from numpy.typing import NDArray
 
 from porism.checks import integer, one_of
 from porism.errors import NumericalWarning
-from porism.sims.pattern._hooks import run_with_maps, token_mask
+from porism.sims.hooks import MapWatch, token_mask
+from porism.sims.pattern._hooks import run_with_maps
+from porism.sims.pattern._scan import Library, Scan, adjusted, crop, default_masks
 from porism.sims.pattern.records import HeadRecord, HeadRecords
-from porism.theory.pattern import Mask, masks, pattern_distance
-from porism.theory.pattern._shuffles import Shuffle, fixed_nulls, judge, shuffle_of
-from porism.theory.pattern._spec import label, parse_mask
-from porism.theory.pattern.nulls import holm
+from porism.theory.pattern.shuffles import null_p_value
 
-__all__ = ["default_masks", "scan_attention"]
-
-CONTENT = ("block_diagonal", "hub", "arrowhead", "bipartite", "checkerboard")
-"""Families that say which tokens belong together; all others speak of positions."""
-
-Array = NDArray[np.float64]
-Library = str | Sequence[Any] | Mapping[str, Any] | Callable[[int, bool], Mapping[str, Mask]]
-
-
-def default_masks(n_tokens: int, causal: bool, stripped: bool = False) -> dict[str, Mask]:
-    """The library of a scan: sinks, local windows, and blocks once sinks are stripped.
-
-    Parameters
-    ----------
-    n_tokens : int
-        Tokens T, >= 1.
-    causal : bool
-        Whether tokens see only those before them: windows then look back 0..4 tokens, else 4 either way.
-    stripped : bool, default False
-        Whether the sinks are emptied first; without that, content patterns are not testable (PD-18) and are
-        left out.
-
-    Returns
-    -------
-    dict of str to Mask
-        By name, each (T, T), without those that keep or drop everything at this size.
-
-    Examples
-    --------
-    >>> list(default_masks(84, False)), list(default_masks(84, True, stripped=True))
-    (['sink1', 'sink4', 'local'], ['sink1', 'sink4', 'local', 'block'])
-    """
-    n = integer("n_tokens", n_tokens, 1)
-    library = {f"sink{k}": masks.sink(n, n, k) for k in (1, 4) if k < n}
-    if n > 5:
-        library["local"] = masks.toeplitz(n, range(5), causal=True) if causal else masks.band(n, 4)
-    if stripped and n >= 8:
-        library["block"] = parse_mask("block_diagonal:4", n, n)
-    return library
+__all__ = ["PooledScan", "default_masks", "scan_attention"]
 
 
 def scan_attention(
@@ -152,33 +113,36 @@ def scan_attention(
             "independent reordering of an attention map is not interpretable (rows and columns are the same "
             "tokens, and peaked rows of pure noise fit a mask with room, PD-17): pass allow_independent=True"
         )
-    one_of("null", null, ("rows", "columns", "entries"))
-    if integer("n_null", n_null) < 1:
-        raise ValueError(f"n_null must be at least 1, got {n_null}; 99 allows p-values down to 0.01")
     if causal not in (True, False, "auto"):
         raise ValueError(f"causal must be True, False or 'auto', got {causal!r}; leave it at 'auto'")
-    scan = _Scan(
-        masks,
-        order,
-        null,
-        n_null,
-        None if layers is None else {integer("layers", layer, 0) for layer in layers},
-        None if heads is None else {integer("heads", head, 0) for head in heads},
-        integer("strip_sinks", strip_sinks, 0),
-        one_of("mass", mass, ("squared", "abs")),
-        causal,
-        _entropy(random_state),
-        token_mask(inputs),
-        [],
-        {},
-        {},
-    )
-    count = run_with_maps(model, inputs, scan.layer)
-    if scan.layers and max(scan.layers) >= count:
+    options: dict[str, Any] = {"order": order, "null": null, "n_null": n_null, "strip_sinks": strip_sinks}
+    scan = Scan(masks, **options, mass=mass, causal=causal, random_state=random_state)
+    wanted_layers = None if layers is None else {integer("layers", layer, 0) for layer in layers}
+    wanted_heads = None if heads is None else {integer("heads", head, 0) for head in heads}
+    mask = token_mask(inputs)
+    records: list[HeadRecord] = []
+    tokens: dict[int, int] = {}
+
+    def visit(layer: int, maps: Any) -> None:
+        if wanted_layers is not None and layer not in wanted_layers:
+            return
+        count = int(maps.shape[1])
+        if wanted_heads and max(wanted_heads) >= count:
+            raise ValueError(
+                f"heads must be in 0..{count - 1}, got {max(wanted_heads)}; the model has {count} heads"
+            )
+        for sample in range(len(maps)):
+            for head in range(count) if wanted_heads is None else sorted(wanted_heads):
+                a = crop(maps[sample, head], None if mask is None else mask[sample], sample)
+                tokens[sample] = len(a)
+                records.extend(record for record, _ in scan.head(sample, layer, head, a))
+
+    count = run_with_maps(model, inputs, visit)
+    if wanted_layers and max(wanted_layers) >= count:
         raise ValueError(
-            f"layers must be in 0..{count - 1}, got {max(scan.layers)}; the model has {count} layers"
+            f"layers must be in 0..{count - 1}, got {max(wanted_layers)}; the model has {count} layers"
         )
-    if not scan.records:
+    if not records:
         raise ValueError("layers and heads must name at least one each, got none; leave them at None for all")
     if scan.content_unstripped:
         warnings.warn(
@@ -187,179 +151,127 @@ def scan_attention(
             NumericalWarning,
             stacklevel=2,
         )
-    records = sorted(scan.records, key=lambda r: (r.sample, r.layer, r.head))
-    seed = (
-        None if random_state is None or isinstance(random_state, np.random.Generator) else int(random_state)
-    )
-    tokens = tuple(scan.tokens[sample] for sample in sorted(scan.tokens))
-    return HeadRecords(tuple(records), n_null, tokens, all(scan.causal_seen.values()), seed)
+    records.sort(key=lambda r: (r.sample, r.layer, r.head))
+    lengths = tuple(tokens[sample] for sample in sorted(tokens))
+    return HeadRecords(tuple(records), n_null, lengths, scan.all_causal, scan.seed)
 
 
-@dataclass
-class _Scan:
-    library: Library
-    order: str
-    null: str
-    n_null: int
-    layers: set[int] | None
-    heads: set[int] | None
-    strip: int
-    mass: str
-    causal: bool | str
-    entropy: int
-    keep: NDArray[np.bool_] | None
-    records: list[HeadRecord]
-    tokens: dict[int, int]
-    causal_seen: dict[tuple[int, int], bool]
+class PooledScan:
+    """Measures heads over many sequences: the mean mass outside a mask, next to the same mean of shuffles.
 
-    def __post_init__(self) -> None:
-        self.content_unstripped: set[str] = set()
-        self._masks: dict[tuple[int, bool], dict[str, Mask]] = {}
+    Parameters
+    ----------
+    masks, null, n_null, strip_sinks, random_state
+        As in :func:`scan_attention`, with order "none".
 
-    def layer(self, layer: int, maps: Any) -> None:
-        if self.layers is not None and layer not in self.layers:
+    Attributes
+    ----------
+    n_sequences : int
+        Sequences measured.
+    watch : MapWatch
+        What was seen of the model.
+    content_unstripped : set of str
+        Content masks that were tested with the sinks in place.
+
+    Notes
+    -----
+    Memory: sums of `n_null` numbers for each head and mask, whatever the number of sequences.
+
+    Examples
+    --------
+    >>> scan = PooledScan(random_state=0)
+    >>> with scan.watching(model):  # doctest: +SKIP
+    ...     for batch in batches:
+    ...         scan.start(batch["attention_mask"].numpy().astype(bool))
+    ...         model(**batch)
+    >>> scan.result()  # None where the model has shown no maps
+    """
+
+    def __init__(
+        self,
+        masks: Library = "default",
+        *,
+        null: str = "rows",
+        n_null: int = 99,
+        strip_sinks: int = 0,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        options: dict[str, Any] = {"null": null, "n_null": n_null, "strip_sinks": strip_sinks}
+        self._scan = Scan(masks, **options, random_state=random_state)
+        self.watch = MapWatch(self._layer)
+        self.n_sequences = 0
+        self.content_unstripped = self._scan.content_unstripped
+        self._mask = np.zeros((0, 0), dtype=bool)
+        self._first, self._rows, self._counted = 0, range(0), False
+        self._lengths: tuple[int, ...] = ()
+        self._sums: dict[tuple[int, int, str], list[Any]] = {}
+
+    def watching(self, model: Any) -> contextlib.AbstractContextManager[None]:
+        """Put hooks on a model for the length of a block.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            The model.
+
+        Returns
+        -------
+        context manager
+            Gives nothing.
+        """
+        return self.watch.watching(model)
+
+    def start(self, mask: NDArray[np.bool_], count: int | None = None) -> None:
+        """Say what the next pass reads.
+
+        Parameters
+        ----------
+        mask : bool array, shape (B, T)
+            Tokens that are no padding.
+        count : int, optional
+            How many sequences are measured, the first of the batch; all by default.
+        """
+        self._first += len(self._mask)
+        self._mask, self._rows = mask, range(len(mask) if count is None else count)
+        self._counted = False
+        self._scan.forget()
+
+    def result(self) -> HeadRecords | None:
+        """One record a head and mask.
+
+        Returns
+        -------
+        HeadRecords or None
+            Pooled records, of sample 0; its `n_tokens` are the shortest and the longest sequence.
+        """
+        by_head: dict[tuple[int, int], list[HeadRecord]] = {}
+        for (layer, head, name), (like, count, observed, nulls) in self._sums.items():
+            mean, draws = observed / count, nulls / count
+            p_value, effect = null_p_value(mean, draws)
+            values = (mean, float(draws.mean()), effect, p_value)
+            record = HeadRecord(layer, head, name, *values, 0.0, "none", like.null, like.stripped)
+            by_head.setdefault((layer, head), []).append(record)
+        if not by_head:
+            return None
+        records = tuple(record for _, group in sorted(by_head.items()) for record in adjusted(group))
+        scan = self._scan
+        return HeadRecords(records, scan.n_null, self._lengths, scan.all_causal, scan.seed)
+
+    def _layer(self, layer: int, maps: Any) -> None:
+        if len(maps) != len(self._mask):
+            self.watch.saw_none = True
             return
-        batch, count = int(maps.shape[0]), int(maps.shape[1])
-        if self.heads is not None and max(self.heads, default=0) >= count:
-            raise ValueError(
-                f"heads must be in 0..{count - 1}, got {max(self.heads)}; the model has {count} heads"
-            )
-        for sample in range(batch):
-            for head in range(count):
-                if self.heads is None or head in self.heads:
-                    self.head(sample, layer, head, self._crop(maps[sample, head], sample))
-
-    def _crop(self, one: Any, sample: int) -> Array:
-        a: Array = one.double().cpu().numpy()  # cast before squaring
-        if self.keep is not None:
-            if self.keep.shape[1] != a.shape[0]:
-                raise ValueError(
-                    f"attention_mask must have {a.shape[0]} columns, got {self.keep.shape[1]}; pass it whole"
-                )
-            kept = self.keep[sample]
-            if not kept.any():
-                raise ValueError(
-                    f"attention_mask must keep a token of every sample, got none in row {sample}"
-                )
-            a = a[np.ix_(kept, kept)]
-        return a
-
-    def head(self, sample: int, layer: int, head: int, a: Array) -> None:
-        if not np.isfinite(a).all():
-            raise ValueError(
-                f"the map of layer {layer}, head {head} has NaN or infinity; check the model's inputs"
-            )
-        T = len(a)
-        self.tokens[sample] = T
-        causal = not np.triu(a, 1).any() if self.causal == "auto" else bool(self.causal)
-        self.causal_seen[sample, layer] = self.causal_seen.get((sample, layer), True) and causal
-        library = self._for(T, causal)
-        weight = np.abs(a) / max(float(np.abs(a).max()), np.finfo(float).tiny)
-        B = weight**2 if self.mass == "squared" else weight
-        B /= B.sum()
-        cells = np.tri(T, dtype=bool) if causal else None
-        stream = np.random.SeedSequence(self.entropy, spawn_key=(sample, layer, head))
-        groups: dict[tuple[str, str], list[tuple[int, str, Mask]]] = {}
-        for number, (name, mask) in enumerate(library.items()):
-            content = mask.name in CONTENT
-            if content and not self.strip:
-                self.content_unstripped.add(name)
-            null = f"rows_without_sinks({self.strip})" if content and self.strip else self.null
-            order = "none" if causal and not content and self.order == "common" else self.order
-            groups.setdefault((null, order), []).append((number, name, mask))
-        rows: list[tuple[int, HeadRecord]] = []
-        for (null, order), members in groups.items():
-            shuffle = shuffle_of(null, B, cells, self.mass)
-            penalties = [self._penalty(mask, causal, order) for _, _, mask in members]
-            seed = stream.spawn(1)[0]
-            observed, nulls = (
-                self._fixed(shuffle, np.stack(penalties), seed)
-                if order == "none"
-                else self._moved(shuffle, penalties, order, causal, seed)
-            )
-            for k, (number, name, _) in enumerate(members):
-                p_value, effect = judge(float(observed[k]), nulls[:, k])
-                stripped = self.strip if null.startswith("rows_without") else 0
-                values = (float(observed[k]), float(nulls[:, k].mean()), effect, p_value)
-                record = HeadRecord(layer, head, name, *values, 0.0, order, null, stripped, sample)
-                rows.append((number, record))
-        rows.sort(key=lambda row: row[0])
-        adjusted = holm([record.p_value for _, record in rows])
-        for (_, record), p_holm in zip(rows, adjusted, strict=True):
-            self.records.append(replace(record, p_holm=float(p_holm)))
-
-    def _penalty(self, mask: Mask, causal: bool, order: str) -> Array:
-        if not causal or order != "none":
-            return mask.penalty
-        return np.where(np.tri(len(mask.S), dtype=bool), mask.penalty, 1.0)  # mask times the causal triangle
-
-    def _fixed(self, shuffle: Shuffle, W: Array, seed: np.random.SeedSequence) -> tuple[Array, Array]:
-        observed = np.einsum("kij,ij->k", W, shuffle.masses)
-        return observed, fixed_nulls(shuffle, W, self.n_null, np.random.default_rng(seed))
-
-    def _moved(
-        self, shuffle: Shuffle, W: list[Array], order: str, causal: bool, seed: np.random.SeedSequence
-    ) -> tuple[Array, Array]:
-        children = seed.spawn(self.n_null + 1)
-        values = np.empty((self.n_null + 1, len(W)))
-        for row, child in enumerate(children):
-            where, *starts = child.spawn(1 + len(W))
-            B = shuffle.draw(np.random.default_rng(where), 1)[0] if row else shuffle.masses
-            a = np.sqrt(B) if self.mass == "squared" else B
-            a = a + a.T if causal and order == "common" else a
-            for k, (penalty, start) in enumerate(zip(W, starts, strict=True)):
-                fit = pattern_distance(
-                    a,
-                    1 - np.sqrt(penalty),
-                    order=order,
-                    mass=self.mass,
-                    random_state=int(start.generate_state(1, np.uint64)[0] >> 1),
-                )
-                values[row, k] = fit.mass_outside
-        return values[0], values[1:]
-
-    def _for(self, T: int, causal: bool) -> dict[str, Mask]:
-        if (T, causal) not in self._masks:
-            self._masks[T, causal] = _library(self.library, T, causal, self.strip)
-        return self._masks[T, causal]
-
-
-def _library(given: Library, T: int, causal: bool, strip: int) -> dict[str, Mask]:
-    if isinstance(given, str):
-        if given != "default":
-            given = [given]
-        else:
-            found: Any = default_masks(T, causal, strip > 0)
-            return dict(found)
-    if callable(given):
-        given = given(T, causal)
-    if isinstance(given, Mapping):
-        named = list(given.items())
-    else:
-        named = [(item if isinstance(item, str) else label(item), item) for item in given]
-    library: dict[str, Mask] = {}
-    for name, item in named:
-        mask = (
-            parse_mask(item, T, T)
-            if isinstance(item, str)
-            else item
-            if isinstance(item, Mask)
-            else Mask(item)
-        )
-        if mask.S.shape != (T, T):
-            raise ValueError(
-                f"mask {name} of shape {mask.S.shape} does not match a map of {T} tokens; pass texts such as "
-                "'band:4' or a callable, which fit any length"
-            )
-        library[str(name)] = mask
-    if not library:
-        raise ValueError("masks must name at least one mask, got none; leave it at 'default'")
-    return library
-
-
-def _entropy(random_state: int | np.random.Generator | None) -> int:
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    return integer("random_state", random_state, 0)
+        if self._rows and not self._counted:
+            lengths = [*self._mask.sum(axis=1)[: len(self._rows)].tolist(), *self._lengths]
+            self._lengths = (min(lengths), max(lengths))
+            self.n_sequences += len(self._rows)
+            self._counted = True
+        for row in self._rows:
+            for head in range(int(maps.shape[1])):
+                a = crop(maps[row, head], self._mask[row], row)
+                for record, nulls in self._scan.head(self._first + row, layer, head, a):
+                    place = (layer, head, record.mask)
+                    sums = self._sums.setdefault(place, [record, 0, 0.0, np.zeros(self._scan.n_null)])
+                    sums[1] += 1
+                    sums[2] += record.mass_outside
+                    sums[3] += nulls

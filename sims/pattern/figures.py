@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import generator
-from porism.sims.pattern._drawing import LOOKS, Rng, canvas, is_paper, legend, outline, panels
+from porism.sims.drawing import LOOKS, Rng, canvas, is_paper, legend, panels
 from porism.sims.pattern._families import family_cases
+from porism.sims.pattern._figure_data import agreement, bound_tightness, hit_rates, recovery
 from porism.sims.pattern._head_figure import heads
 from porism.sims.pattern._model_figures import low_rank, real_data
 from porism.sims.pattern._peers import PEERS, has_seriation
-from porism.sims.pattern.figure_data import agreement, bound_tightness, hit_rates, recovery
 from porism.sims.pattern.planted import planted_pattern
 from porism.sims.style import COLORS
 from porism.theory.pattern import masks, pattern_distance
@@ -50,7 +50,7 @@ def families(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
                     interpolation="nearest",
                     gid=f"{name}:{'shuffled' if down == 0 else 'recovered'}",
                 )
-            edges = outline(mask.S) / n + (x, y + 1.08)
+            edges = _outline(mask.S) / n + (x, y + 1.08)
             ax.add_collection(LineCollection(list(edges), colors=COLORS[3], linewidths=1.1))
             ax.text(x, y - 0.07, name, fontsize=9.5, ha="left", va="bottom")
             found = "planted cells" if truth.found_by(fit) else f"(planted: {truth.mass_outside:.3f})"
@@ -150,6 +150,16 @@ def certificates(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
 def _curves(ax: "Axes", x: list[Any], names: list[str], values: NDArray[np.float64]) -> None:
     for name, column, (color, marker, dash) in zip(names, values.T, LOOKS, strict=False):
         ax.plot(x, column, dash, color=color, marker=marker, markersize=6, label=name, clip_on=False)
+
+
+def _outline(S: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Segments (k, 2, 2) of points (x, y) around the cells of weight above 0, in units of cells."""
+    inside = np.pad(S > 0, 1)
+    i, j = np.nonzero(inside[1:-1, 1:] != inside[1:-1, :-1])  # upright, left of column j
+    upright = np.stack([np.stack([j, i], 1), np.stack([j, i + 1], 1)], 1)
+    i, j = np.nonzero(inside[1:, 1:-1] != inside[:-1, 1:-1])
+    level = np.stack([np.stack([j, i], 1), np.stack([j + 1, i], 1)], 1)
+    return np.concatenate([upright, level]).astype(np.float64)
 
 
 FIGURES = {

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, generator, integer, one_of
-from porism.results import Result
-from porism.theory.pattern import Mask, PatternFit
+from porism.theory.pattern import Mask, PatternFit, masks
+from porism.theory.pattern.fit import Placement
 
 __all__ = ["PlantedTruth", "planted_pattern", "random_softmax"]
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PlantedTruth(Result):
+class PlantedTruth(Placement):
     """What a planted matrix was made of.
 
     Parameters
@@ -44,18 +44,6 @@ class PlantedTruth(Result):
     mass_outside: float
     mask: Mask
 
-    def source_mask(self) -> Array:
-        """The mask in the order of the shuffled matrix.
-
-        Returns
-        -------
-        float64 array, shape (m, n)
-            As `PatternFit.source_mask`.
-        """
-        out = np.empty(self.mask.S.shape)
-        out[np.ix_(self.row_order, self.col_order)] = self.mask.S
-        return out
-
     def found_by(self, fit: PatternFit) -> bool:
         """Whether a fit recovered the planted order, up to symmetries of the mask.
 
@@ -69,7 +57,7 @@ class PlantedTruth(Result):
         bool
             True if both put the same cells inside the mask.
         """
-        return bool(np.array_equal(self.source_mask(), fit.source_mask()))
+        return self.equivalent(fit)
 
 
 def planted_pattern(
@@ -120,8 +108,8 @@ def planted_pattern(
     >>> truth.found_by(pattern_distance(A, truth.mask, order="common"))
     True
     """
-    mask = mask if isinstance(mask, Mask) else Mask(np.asarray(mask))
-    m, n = mask.S.shape
+    mask = mask if isinstance(mask, Mask) else masks.from_array(mask)
+    m, n = mask.shape
     one_of("signal", signal, ("gauss", "ones", "sign"))
     one_of("order", order, ("independent", "common", "none"))
     if order == "common" and m != n:
@@ -137,10 +125,10 @@ def planted_pattern(
     pattern = mask.S * X
     extra = rng.standard_normal((m, low_rank)) @ rng.standard_normal((low_rank, n))
     rough = noise * rng.standard_normal((m, n)) if noise else np.zeros((m, n))
-    rows = np.arange(m) if order == "none" else rng.permutation(m)
-    columns = rows if order != "independent" else rng.permutation(n)
-    if order == "none":
-        columns = np.arange(n)
+    rows, columns = np.arange(m), np.arange(n)
+    if order != "none":
+        rows = rng.permutation(m)
+        columns = rows if order == "common" else rng.permutation(n)
     place = np.ix_(np.argsort(rows), np.argsort(columns))
     A = pattern + extra + rough
     B = A**2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from porism.checks import require
+from porism.checks import probability, require
 from porism.results import Result
 
 if TYPE_CHECKING:
@@ -117,7 +117,13 @@ class HeadRecords(Result):
         -------
         dict of (sample, layer, head) to HeadRecord or None
             None for a head that follows none of the masks.
+
+        Raises
+        ------
+        ValueError
+            If alpha is outside [0, 1].
         """
+        probability("alpha", alpha)
         found: dict[tuple[int, int, int], HeadRecord | None] = {}
         for record in self.records:
             place = record.sample, record.layer, record.head

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, generator, integer
 from porism.results import Result
-from porism.sims.pattern.planted import PlantedTruth, planted_pattern
+from porism.sims.pattern.planted import planted_pattern
 from porism.theory.pattern import Mask, pattern_distance
 
 __all__ = ["Sweep", "adjusted_rand", "noise_sweep", "size_sweep"]
@@ -61,7 +61,7 @@ class Sweep(Result):
 
 
 def noise_sweep(
-    mask: Mask,
+    mask: Mask | ArrayLike,
     noises: Sequence[float],
     *,
     trials: int = 4,
@@ -74,7 +74,7 @@ def noise_sweep(
 
     Parameters
     ----------
-    mask : Mask, shape (m, n)
+    mask : Mask or array_like, shape (m, n)
         The pattern.
     noises : sequence of float
         Standard deviations, each >= 0.
@@ -190,7 +190,7 @@ def adjusted_rand(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def _sweep(
-    worlds: list[tuple[Mask, float]],
+    worlds: list[tuple[Mask | ArrayLike, float]],
     trials: int,
     signal: str,
     order: str,
@@ -201,26 +201,18 @@ def _sweep(
     rng = generator(random_state)
     root = np.random.SeedSequence(int(rng.integers(2**63)))
     rows = []
-    for (mask, noise), child in zip(worlds, root.spawn(len(worlds)), strict=True):
+    for (given, noise), child in zip(worlds, root.spawn(len(worlds)), strict=True):
         for trial, seed in enumerate(child.generate_state(trials, np.uint64) >> np.uint64(1)):
-            A, truth = planted_pattern(mask, signal=signal, noise=noise, order=order, random_state=int(seed))
+            A, truth = planted_pattern(given, signal=signal, noise=noise, order=order, random_state=int(seed))
+            mask = truth.mask
             begun = time.perf_counter()
             fit = pattern_distance(A, mask, order=order, random_state=int(seed), **options)
             seconds = time.perf_counter() - begun
             ari = np.nan
             if mask.name == "block_diagonal":
-                found, planted = fit.labels(), _labels(truth)
-                ari = sum(adjusted_rand(f, t) for f, t in zip(found, planted, strict=True)) / 2
+                ari = sum(map(adjusted_rand, fit.labels(), truth.labels())) / 2
             values = (fit.mass_outside, truth.mass_outside, fit.gap, seconds)
             rows.append((mask.name, len(mask.S), noise, trial, truth.found_by(fit), ari, *values))
     columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in range(10)]
     kinds = (str, np.int64, float, np.int64, bool, *[float] * 5)
     return Sweep(*(np.array(column, dtype=kind) for column, kind in zip(columns, kinds, strict=True)))
-
-
-def _labels(truth: PlantedTruth) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    sizes = truth.mask.params["row_sizes"], truth.mask.params["col_sizes"]
-    rows, columns = np.empty_like(truth.row_order), np.empty_like(truth.col_order)
-    rows[truth.row_order] = np.repeat(np.arange(len(sizes[0])), sizes[0])
-    columns[truth.col_order] = np.repeat(np.arange(len(sizes[1])), sizes[1])
-    return rows, columns

@@ -1,16 +1,13 @@
 """Real matrices and real attention heads from installed packages; nothing is downloaded."""
 
-import contextlib
-import logging
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import one_of, require
+from porism.sims._checkpoints import load_model, load_tokenizer
 
 __all__ = ["CORRELATIONS", "GRAPHS", "load_matrix", "load_transformer", "minilm", "real_text"]
 
@@ -94,29 +91,7 @@ def load_transformer(folder: str | os.PathLike[str]) -> tuple[Any, Any]:
     --------
     >>> model, tokenizer = load_transformer("folder")  # doctest: +SKIP
     """
-    path = Path(folder)
-    if not (path / "config.json").is_file():
-        raise ValueError(
-            f"model must be a folder with a config.json, got {path.name or str(path)!r}; pass a checkpoint"
-        )
-    transformers = require("transformers", "hf")
-    options = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet(transformers):
-        try:
-            model = transformers.AutoModel.from_pretrained(
-                path, attn_implementation="eager", use_safetensors=True, **options
-            )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **options)
-        except MemoryError:
-            raise
-        except Exception as error:  # each library on the way refuses damaged files in its own way
-            lines = str(error).splitlines() or [type(error).__name__]
-            raise ValueError(f"model folder {path.name!r} cannot be loaded: {lines[0]}") from error
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):  # made up where files are missing
-        raise ValueError(
-            f"model folder {path.name!r} cannot be loaded: it holds no tokenizer; save one there"
-        )
-    return model.eval(), tokenizer
+    return load_model(folder, attn_implementation="eager"), load_tokenizer(folder)
 
 
 def minilm() -> tuple[Any, Any]:
@@ -171,18 +146,3 @@ def real_text(topic: str = "assignment", characters: int | None = None) -> str:
         raise ValueError(f"topic must be a key of pydoc_data.topics, got {topic!r}; try 'assignment'")
     text = " ".join(topics[topic].split())
     return text if characters is None else text[:characters]
-
-
-@contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and advice off the terminal while a model loads."""
-    log = transformers.utils.logging
-    bars, level = log.is_progress_bar_enabled(), log.get_verbosity()
-    log.disable_progress_bar()
-    log.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.set_verbosity(level)
-        if bars:
-            log.enable_progress_bar()

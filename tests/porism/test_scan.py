@@ -88,6 +88,27 @@ def test_every_format(call, tmp_path):
     assert values == pytest.approx([values[0]] * 7, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,2\n3,4",
+        "\ufeff1, 2\n3, 4\n\n",
+        "a,b\n1,2\n3,4",
+        ",a,b\n0,1,2\n1,3,4",  # pandas numbers its rows, R counts from 1
+        '"","V1","V2"\n"1",1,2\n"2",3,4',
+        ",a,b\nx,1,2\ny,3,4",
+        "name,a,7\nx,1,2\ny,3,4",
+        ",5,7\nx,1,2\ny,3,4",
+        "x,1,2\ny,3,4",
+    ],
+)
+def test_names_and_row_numbers_of_a_csv_are_no_data(tmp_path, text):
+    from porism.cli._matrix import read_matrix
+
+    (tmp_path / "a.csv").write_text(text)
+    assert read_matrix(tmp_path / "a.csv").tolist() == [[1, 2], [3, 4]]
+
+
 @pytest.mark.parametrize("write", ["array", "coordinate", "pattern"])
 @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
 def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, write, symmetry):
@@ -150,7 +171,7 @@ def test_plot(call, needs, tmp_path):
         (["a.npy", "--mask", "band:1", "--null", "both"], "null must be one of"),
         (["a.npy", "--mask", "band:1", "--n-null", "0"], "n_null must be at least 1"),
         (["a.npy", "--mask", "band:1", "--plot", "x.gif"], "--plot must end in"),
-        (["a.npy", "--mask", "band:1", "--strip-sinks", "2"], "--text and --strip-sinks need --model"),
+        (["a.npy", "--mask", "band:1", "--strip-sinks", "2"], "--strip-sinks only mean something for"),
         (["no.npy", "--mask", "band:1"], "FILE 'no.npy' is not there"),
         (["a.txt", "--mask", "band:1"], "FILE must end in .npy, .npz, .csv, .mtx"),
         (["two.npz", "--mask", "band:1"], "must hold one array, got a, b"),
@@ -163,7 +184,14 @@ def test_plot(call, needs, tmp_path):
         (["object.npy", "--mask", "band:1"], "object.npy cannot be read as a matrix"),
         (["cube.npy", "--mask", "band:1"], "cube.npy must hold a matrix with 2 axes, got shape (2, 2, 2)"),
         (["nan.npy", "--mask", "band:1"], "A contains NaN or infinity at [1, 0]"),
+        (["a.npy", "--mask", "band:1", "--alpha", "7"], "--alpha must be in [0, 1], got 7.0"),
+        (["a.npy", "--mask", "band:1", "--alpha", "0.1", "--max-tokens", "9"], "--max-tokens and --alpha"),
+        (["hole.csv", "--mask", "band:1"], "'' in row 0, column 1 is no number"),
+        (["typo.csv", "--mask", "band:1"], "'2x' in row 0, column 1 is no number"),
+        (["size.mtx", "--mask", "band:1"], "it must give 3 numbers for its size, got 2"),
+        (["part.npz", "--mask", "band:1"], "part.npz cannot be read as a matrix: it holds no 'data'"),
         (["--model", "."], "--model needs --text FILE"),
+        (["--model", ".", "--restarts", "1", "--workers", "2"], "--restarts and --workers only mean"),
         (["--model", ".", "--text", "no.txt"], "No such file"),
         (["--model", ".", "--text", "empty.csv"], "--text must not be empty"),
         (["--model", ".", "--text", "t.txt"], "model must be a folder with a config.json"),
@@ -181,7 +209,11 @@ def test_one_line_for_bad_input(call, tmp_path, words, message):
         "bad.csv": "1,2\nx,4",
         "ragged.csv": "1,2\n3",
         "empty.csv": "",
+        "hole.csv": "1,,2\n3,4,5\n6,7,8",
+        "typo.csv": "1,2x\n3,4",
+        "size.mtx": "%%MatrixMarket matrix coordinate real general\n2 2",
     }
+    np.savez("part.npz", format=np.array("csr"), shape=np.array([2, 2]))
     for name, text in {**files, "t.txt": "a b", "a.txt": "1"}.items():
         (tmp_path / name).write_text(text)
     code, out, err = call(*words)

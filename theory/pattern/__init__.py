@@ -5,6 +5,7 @@ bandwidth stand beside it. A distance alone says little: see the notes of :func:
 """
 
 from porism.theory.pattern import masks
+from porism.theory.pattern._spec import MASK_FORMS, parse_mask
 from porism.theory.pattern.bandwidth import BandwidthFit, minimize_bandwidth
 from porism.theory.pattern.bounds import pattern_lower_bound
 from porism.theory.pattern.compare import PatternComparison, compare_patterns
@@ -17,6 +18,7 @@ from porism.theory.pattern.mask import Mask
 from porism.theory.pattern.nulls import NullResult, holm, null_moments, pattern_null
 
 __all__ = [
+    "MASK_FORMS",
     "BandwidthFit",
     "Mask",
     "NullResult",
@@ -30,6 +32,7 @@ __all__ = [
     "masks",
     "minimize_bandwidth",
     "null_moments",
+    "parse_mask",
     "pattern_distance",
     "pattern_lower_bound",
     "pattern_null",

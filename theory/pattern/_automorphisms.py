@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.pattern import masks
 from porism.theory.pattern.mask import Mask
 
-__all__ = ["WORK", "aut_order", "count"]
+__all__ = ["aut_order", "count"]
 
 WORK = 500_000_000
 """Matrix cells the search may look at before it gives up; a few seconds."""
@@ -29,9 +30,16 @@ Index = NDArray[np.intp]
 
 def aut_order(mask: Mask, mode: str) -> int | None:
     """Order of the group of pairs (mode "independent") or of single permutations (mode "common")."""
-    closed = _CLOSED.get(mask.name)
-    order = closed(common=mode == "common", **mask.params) if closed else None
+    order = _CLOSED[mask.name](common=mode == "common", **mask.params) if _of_its_family(mask) else None
     return count(mask.S, mode) if order is None else order
+
+
+def _of_its_family(mask: Mask) -> bool:
+    """Whether name and parameters say what the mask is: a user may give any to any weights."""
+    try:
+        return mask.name in _CLOSED and mask == getattr(masks, mask.name)(**mask.params)
+    except (TypeError, ValueError):
+        return False
 
 
 # ---- closed forms; None where the family has none

@@ -5,14 +5,20 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import one_of
 from porism.theory.pattern._parts import centred
 from porism.theory.pattern._problem import Problem
 
-__all__ = ["KINDS", "lower_bounds"]
+__all__ = ["KINDS", "known_kinds", "lower_bounds"]
 
 KINDS = ("R", "T", "P", "G")
 
 Array = NDArray[np.float64]
+
+
+def known_kinds(name: str, kinds: Iterable[str]) -> tuple[str, ...]:
+    """The kinds asked for, checked; one may stand alone."""
+    return tuple(one_of(name, kind, KINDS) for kind in ([kinds] if isinstance(kinds, str) else kinds))
 
 
 def lower_bounds(problem: Problem, kinds: Iterable[str] = KINDS) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """What the constructors of masks share: index grids and checks of their arguments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from porism.checks import integer
 from porism.theory.pattern.mask import Mask
 
-__all__ = ["count", "grid", "make", "members", "sizes", "width"]
+__all__ = ["count", "grid", "integers", "make", "members", "sizes", "width"]
 
 
 def grid(m: int, n: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -34,12 +34,18 @@ def count(k: int, n: int) -> int:
     return k
 
 
-def sizes(name: str, values: Sequence[int]) -> tuple[int, ...]:
-    checked = tuple(integer(name, size, 1) for size in values)
+def integers(name: str, values: Iterable[int], low: int, high: int | None = None) -> tuple[int, ...]:
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a sequence of ints, got {values!r}; put it into a list")
+    return tuple(integer(name, value, low, high) for value in values)
+
+
+def sizes(name: str, values: Iterable[int]) -> tuple[int, ...]:
+    checked = integers(name, values, 1)
     if not checked:
         raise ValueError(f"{name} must name at least one block, got none; pass the size of each block")
     return checked
 
 
 def members(name: str, values: Iterable[int], low: int, high: int) -> tuple[int, ...]:
-    return tuple(sorted({integer(name, value, low, high) for value in values}))
+    return tuple(sorted(set(integers(name, values, low, high))))

@@ -1,6 +1,6 @@
 """One order for rows and columns: a quadratic assignment, by relaxation, annealing and local search."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +8,17 @@ from numpy.typing import NDArray
 from porism.kernels import lap, pattern_cost
 from porism.theory.pattern._anneal import COLD, HOT, TOLERANCE, WARM, Layout, chain_steps
 from porism.theory.pattern._independent import Found, Search
-from porism.theory.pattern._starts import common_starts
+from porism.theory.pattern._problem import Problem
+from porism.theory.pattern._starts import common_starts, rounded
 
 __all__ = ["descend", "frank_wolfe", "solve_common"]
 
 Floats = NDArray[np.float64]
 Order = NDArray[np.int64]
+Clock = Callable[[], bool] | None
 
 
-def frank_wolfe(layout: Layout, X: Floats, iterations: int = 30, clock: Any = None) -> Order:
+def frank_wolfe(layout: Layout, X: Floats, iterations: int = 30, clock: Clock = None) -> Order:
     """Minimise ``<W, X B X'>`` over doubly stochastic X (positions on rows) by exact line search, then round.
 
     The gradient is linear in X and updated, so an iteration takes one product (two without symmetry).
@@ -26,7 +28,7 @@ def frank_wolfe(layout: Layout, X: Floats, iterations: int = 30, clock: Any = No
     everyone = np.arange(layout.n)
     tilt = float(np.vdot(gradient, X))
     for _ in range(iterations):
-        p = lap.solve(_rounded(gradient.T))
+        p = lap.solve(rounded(gradient.T, 11))
         other = _gradient(layout, B[p], B.T[p])
         # f(X + t(Y - X)) = f + t slope + t^2 bend, with <gradient(Z), Z> = 2 f(Z)
         cross, end = float(gradient[everyone, p].sum()), float(other[everyone, p].sum())
@@ -54,12 +56,10 @@ def _gradient(layout: Layout, XB: Floats, XBt: Floats) -> Floats:
     return layout.W @ XBt + layout.W.T @ XB
 
 
-def descend(
-    layout: Layout, p: Order, clock: Any = None, rounds: int = 1000
-) -> tuple[Order, float, list[float]]:
+def descend(layout: Layout, p: Order, clock: Clock = None) -> tuple[Order, float, list[float]]:
     """Swaps until none improves: all differences at once, then the disjoint best of them one by one."""
     p, value, history = p.copy(), layout.value(p), []
-    for _ in range(rounds):
+    while True:
         deltas = pattern_cost.swap_deltas(layout.B, layout.W, p)
         a, b = np.nonzero(np.triu(np.round(deltas, 15) < -TOLERANCE))
         if not a.size:
@@ -95,7 +95,7 @@ def _swap_delta(layout: Layout, p: Order, i: int, j: int) -> float:
     return rows + columns - both
 
 
-def solve_common(problem: Any, search: Search) -> tuple[Found, list[tuple[str, float]]]:
+def solve_common(problem: Problem, search: Search) -> tuple[Found, list[tuple[str, float]]]:
     """Best order over starts, chains and descents, and what each of them reached."""
     n = problem.shape[0]
     layout = Layout(problem.B, problem.W)
@@ -171,7 +171,7 @@ class _Pool:
         return out
 
     def stop(self) -> bool:
-        return bool(self.search.clock() or self.best.value <= self.search.bound + TOLERANCE)
+        return self.search.clock() or self.best.value <= self.search.bound + TOLERANCE
 
     def result(self) -> tuple[Found, list[tuple[str, float]]]:
         best = self.best
@@ -182,8 +182,3 @@ class _Pool:
                 self.history += more
         best.history, best.sweeps = tuple(self.history), len(self.history)
         return best, self.record
-
-
-def _rounded(cost: Floats) -> Floats:
-    top = float(np.abs(cost).max(initial=0.0))
-    return np.round(cost / top, 11) if top > 0 else cost

@@ -10,7 +10,7 @@ from porism.checks import one_of
 from porism.theory.pattern._parts import NEGLIGIBLE, constant
 from porism.theory.pattern.mask import Mask
 
-__all__ = ["MAX_DENSE", "ORDERS", "Problem", "prepare", "uninformative"]
+__all__ = ["Problem", "prepare", "real_matrix", "uninformative"]
 
 ORDERS = ("independent", "common", "none")
 MASSES = ("squared", "abs")
@@ -23,13 +23,11 @@ class Problem:
     """Minimise ``sum(W * B[p][:, q])`` over the orders that `order` admits.
 
     `B` is float64 (m, n), nonnegative, and sums to 1, so that tolerances are absolute. `W` is the penalty of
-    the mask. `total` is the sum of B in the units of the input; it is infinite or 0 where it leaves the range
-    of float64. `sparse` is B as a CSR matrix where the input was sparse.
+    the mask. `sparse` is B as a CSR matrix where the input was sparse.
     """
 
     B: NDArray[np.float64]
     W: NDArray[np.float64]
-    total: float
     order: str
     shape: tuple[int, int]
     mask: Mask
@@ -41,49 +39,32 @@ class Problem:
         return float(np.einsum("ij,ij->", self.W, self.B[np.ix_(p, q)]))
 
 
-def prepare(A: Any, mask: Any, order: str, mass: str = "squared", *, max_dense: int = MAX_DENSE) -> Problem:
-    """Check the input and turn it into masses and penalties; the input itself is never modified.
-
-    Parameters
-    ----------
-    A : array_like or scipy.sparse matrix (m, n)
-        Real, finite, not all zero; cast to float64 before it is squared.
-    mask : Mask or array_like (m, n)
-        Where the mass should be.
-    order : {"independent", "common", "none"}
-        Which rows and columns move; "common" needs m = n.
-    mass : {"squared", "abs"}
-        B = A² or B = |A|, up to scale.
-    max_dense : int
-        Largest m·n to which a sparse A is written out.
-    """
+def prepare(A: Any, mask: Any, order: str, mass: str = "squared") -> Problem:
+    """Check the input and turn it into masses and penalties; A is never modified, and may be sparse."""
     one_of("order", order, ORDERS)
     one_of("mass", mass, MASSES)
     mask = mask if isinstance(mask, Mask) else Mask(mask)
-    A = _real_matrix(A, max_dense)
+    A = real_matrix(A)
     m, n = A.shape
     _same_shape(mask, m, n)
     if order == "common" and m != n:
         raise ValueError(f"order='common' needs a square matrix, got {(m, n)}; use order='independent'")
     sparse = hasattr(A, "tocsr")
     a = np.abs(A.data if sparse else A)  # a copy
-    _finite(A, a)
     top = float(a.max(initial=0.0))
     if top == 0:
         raise ValueError(f"A has zero mass: the distance is undefined; got {m} x {n} zeros")
     a /= top  # first: the square of an entry below 1e-162 would vanish, that of one above 1e154 overflow
     if mass == "squared":
         a *= a
-    scale = float(a.sum())
-    a /= scale
-    total = scale * top * (top if mass == "squared" else 1.0)
+    a /= a.sum()
     stored = None
     if sparse:
         stored = A  # a copy already
         stored.data = a
         stored.eliminate_zeros()
         a = stored.toarray()
-    return Problem(np.ascontiguousarray(a), mask.penalty, total, order, (m, n), mask, mass, stored)
+    return Problem(np.ascontiguousarray(a), mask.penalty, order, (m, n), mask, mass, stored)
 
 
 def uninformative(problem: Problem) -> str:
@@ -108,8 +89,24 @@ def _flat(W: NDArray[np.float64]) -> bool:
     return bool(np.ptp(np.diag(W)) <= NEGLIGIBLE and (not off.size or np.ptp(off) <= NEGLIGIBLE))
 
 
-def _real_matrix(A: Any, max_dense: int) -> Any:
-    """A as a float64 array, or as a float64 CSR copy."""
+def real_matrix(A: Any) -> Any:
+    """A as a finite float64 array, or as a float64 CSR copy."""
+    A = _real(A)
+    bad = np.flatnonzero(~np.isfinite(A.data if hasattr(A, "tocsr") else A))  # both are row by row
+    if not bad.size:
+        return A
+    if hasattr(A, "tocsr"):
+        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))[bad]
+        first = int(np.lexsort((A.indices[bad], rows))[0])
+        i, j = int(rows[first]), int(A.indices[bad[first]])
+    else:
+        i, j = divmod(int(bad[0]), A.shape[1])
+    raise ValueError(
+        f"A contains NaN or infinity at [{i}, {j}] ({bad.size} such entries); drop or replace them"
+    )
+
+
+def _real(A: Any) -> Any:
     from scipy import sparse
 
     if sparse.issparse(A):
@@ -118,10 +115,10 @@ def _real_matrix(A: Any, max_dense: int) -> Any:
         if len(A.shape) != 2:
             raise ValueError(f"A must be 2-D, got shape {A.shape}; reshape it")
         cells = A.shape[0] * A.shape[1]
-        if cells > max_dense:
+        if cells > MAX_DENSE:
             raise MemoryError(
-                f"A is sparse with {A.shape[0]} x {A.shape[1]} = {cells} cells, more than max_dense = "
-                f"{max_dense}: written out it needs {8 * cells / 2**30:.1f} GiB; take a submatrix"
+                f"A is sparse with {A.shape[0]} x {A.shape[1]} = {cells} cells, more than {MAX_DENSE}: "
+                f"written out it needs {8 * cells / 2**30:.1f} GiB; take a submatrix"
             )
         if A.dtype.kind == "b":
             A = A.tocsr()  # True twice is True
@@ -150,28 +147,10 @@ def _kind(dtype: Any) -> None:
 
 
 def _same_shape(mask: Mask, m: int, n: int) -> None:
-    for axis, size in (("row", m), ("column", n)):
-        sizes = mask.params.get("row_sizes" if axis == "row" else "col_sizes")
-        if sizes is not None and sum(sizes) != size:
+    for axis, covered, size in zip(("row", "column"), mask.shape, (m, n), strict=True):
+        if mask.name == "block_diagonal" and covered != size:
             raise ValueError(
-                f"{axis} sizes sum to {sum(sizes)}, but A has {size} {axis}s; change the block sizes"
+                f"{axis} sizes sum to {covered}, but A has {size} {axis}s; change the block sizes"
             )
-    if mask.S.shape != (m, n):
-        raise ValueError(
-            f"mask shape {mask.S.shape} does not match A shape {(m, n)}; build it for that shape"
-        )
-
-
-def _finite(A: Any, a: NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~np.isfinite(a))  # CSR and C order are both row by row
-    if not bad.size:
-        return
-    if hasattr(A, "tocsr"):
-        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))[bad]
-        first = int(np.lexsort((A.indices[bad], rows))[0])
-        i, j = int(rows[first]), int(A.indices[bad[first]])
-    else:
-        i, j = divmod(int(bad[0]), A.shape[1])
-    raise ValueError(
-        f"A contains NaN or infinity at [{i}, {j}] ({bad.size} such entries); drop or replace them"
-    )
+    if mask.shape != (m, n):
+        raise ValueError(f"mask shape {mask.shape} does not match A shape {(m, n)}; build it for that shape")

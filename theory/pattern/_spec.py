@@ -1,16 +1,16 @@
 """Masks by short text, such as ``band:4``, and the short names under which tables list them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from porism.checks import integer
 from porism.theory.pattern import masks
 from porism.theory.pattern.mask import Mask
 
-__all__ = ["FORMS", "label", "parse_mask"]
+__all__ = ["MASK_FORMS", "parse_mask"]
 
-FORMS = {
+MASK_FORMS = {
     "band": "band:W",
     "circulant_band": "circulant_band:W",
     "block_diagonal": "block_diagonal:BLOCKS, block_diagonal:SIZE,SIZE,… or …ROWS/COLUMNS",
@@ -29,11 +29,36 @@ FORMS = {
 
 
 def parse_mask(text: str, m: int, n: int) -> Mask:
-    """The mask that a text ``name:arg,arg`` names for a matrix of m rows and n columns."""
+    """The mask that a text names, such as "band:4" or "block_diagonal:3".
+
+    Parameters
+    ----------
+    text : str
+        ``name`` or ``name:arg,arg``, written as `MASK_FORMS` says.
+    m, n : int
+        Rows and columns of the matrix.
+
+    Returns
+    -------
+    Mask
+        The mask; (m, n), unless the sizes of blocks were given.
+
+    Raises
+    ------
+    ValueError
+        If there is no such family, its numbers do not fit, or it needs m = n.
+
+    Examples
+    --------
+    >>> parse_mask("block_diagonal:2", 3, 4)
+    Mask(block_diagonal, shape=(3, 4), row_sizes=(2, 1), col_sizes=(2, 2))
+    """
     name, _, rest = text.strip().partition(":")
     name = name.replace("-", "_").casefold()
-    if name not in FORMS:
-        raise ValueError(f"mask must be one of {', '.join(FORMS)}, got {text!r}; write it as name:arg,arg")
+    if name not in MASK_FORMS:
+        known = ", ".join(MASK_FORMS)
+        raise ValueError(f"mask must be one of {known}, got {text!r}; write it as name:arg,arg")
+    form = MASK_FORMS[name]
     words = [word.strip() for word in rest.split(",") if word.strip()]
     causal = name in ("toeplitz", "vertical_slash") and words[-1:] == ["causal"]
     if causal:
@@ -41,52 +66,31 @@ def parse_mask(text: str, m: int, n: int) -> Mask:
     try:
         parts = [[int(word) for word in half.split(",") if word] for half in ",".join(words).split("/")]
     except ValueError:
-        raise ValueError(f"mask {name} is written {FORMS[name]} with whole numbers, got {text!r}") from None
+        raise ValueError(f"mask {name} is written {form} with whole numbers, got {text!r}") from None
     numbers = parts[0]
     square = name not in ("block_diagonal", "sink", "staircase", "checkerboard")
     if square and m != n:
         raise ValueError(f"mask {name} needs a square matrix, got {m} x {n}; choose another mask")
-    known: dict[str, tuple[int, int | None, int, Callable[[], Mask]]] = {
+    families: dict[str, tuple[int, int | None, int, Callable[[], Mask]]] = {
         # least and greatest count of numbers, parts, what builds it
         "band": (1, 1, 1, lambda: masks.band(n, numbers[0])),
         "circulant_band": (1, 1, 1, lambda: masks.circulant_band(n, numbers[0])),
-        "block_diagonal": (1, None, len(parts), lambda: _blocks(parts, m, n)),
+        "block_diagonal": (1, None, min(len(parts), 2), lambda: _blocks(parts, m, n)),
         "arrowhead": (1, 1, 1, lambda: masks.arrowhead(n, numbers[0])),
         "hub": (1, 1, 1, lambda: masks.hub(n, numbers[0])),
         "sink": (1, 1, 1, lambda: masks.sink(m, n, numbers[0])),
         "lower_triangular": (0, 0, 1, lambda: masks.lower_triangular(n)),
         "staircase": (0, None, 1, lambda: masks.staircase(m, n, numbers or _stairs(m, n))),
         "anti_diagonal": (0, 0, 1, lambda: masks.anti_diagonal(n)),
-        "bipartite": (1, 2, 1, lambda: masks.bipartite(numbers[0], (numbers[1:] or [n - numbers[0]])[0])),
+        "bipartite": (1, 1, 1, lambda: masks.bipartite(integer("A", numbers[0], 1, n - 1), n - numbers[0])),
         "checkerboard": (0, 0, 1, lambda: masks.checkerboard(m, n)),
         "toeplitz": (1, None, 1, lambda: masks.toeplitz(n, numbers, causal)),
         "vertical_slash": (0, None, 2, lambda: masks.vertical_slash(n, numbers, parts[1], causal)),
     }
-    low, high, halves, build = known[name]
-    count = len(numbers)
-    if count < low or (high is not None and count > high) or len(parts) != halves or halves > 2:
-        raise ValueError(f"mask {name} is written {FORMS[name]}, got {text!r}")
+    low, high, halves, build = families[name]
+    if len(numbers) < low or (high is not None and len(numbers) > high) or len(parts) != halves:
+        raise ValueError(f"mask {name} is written {form}, got {text!r}")
     return build()
-
-
-def label(mask: Any) -> str:
-    """Short name of a mask, without what its shape says already."""
-    if not isinstance(mask, Mask):
-        return "custom"
-    params = {key: value for key, value in mask.params.items() if key not in ("m", "n")}
-    if mask.name == "block_diagonal" and params.get("row_sizes") == params.get("col_sizes"):
-        params = {"sizes": params["row_sizes"]}
-    if mask.name in ("toeplitz", "vertical_slash") and not params.get("causal"):
-        params.pop("causal", None)
-    shown = ", ".join(f"{key}={_brief(value)}" for key, value in params.items())
-    return f"{mask.name}({shown})" if shown else mask.name
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, tuple):
-        text = "+".join(map(str, value))
-        return text if len(text) <= 24 else f"{len(value)} values"
-    return str(value)
 
 
 def _blocks(parts: list[list[int]], m: int, n: int) -> Mask:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from porism.kernels import lap
 
-__all__ = ["common_starts", "independent_starts", "largest", "match", "rcm", "spectral_order"]
+__all__ = ["common_starts", "independent_starts", "largest", "match", "rcm", "rounded", "spectral_order"]
 
 Floats = NDArray[np.float64]
 Order = NDArray[np.int64]
@@ -133,7 +133,7 @@ def _shared(top: Floats) -> Floats:
 def _grampa(values: Floats, basis: Floats, aims: Floats, frame: Floats, eta: float) -> Order:
     weight = 1.0 / ((values[:, None] - aims) ** 2 + eta**2)
     weight *= basis.sum(axis=0)[:, None] * frame.sum(axis=0)
-    return lap.solve(-_rounded(basis @ weight @ frame.T))
+    return lap.solve(-rounded(basis @ weight @ frame.T))
 
 
 def _embedding(B: Floats, S: Floats, k: int) -> Order:
@@ -146,7 +146,7 @@ def _embedding(B: Floats, S: Floats, k: int) -> Order:
         turn[0, 0] = flip
         previous = None
         for _ in range(20):
-            order_now = lap.solve(-_rounded(x @ turn @ y.T))
+            order_now = lap.solve(-rounded(x @ turn @ y.T))
             if previous is not None and np.array_equal(order_now, previous):
                 break
             previous = order_now
@@ -195,10 +195,10 @@ def _jitter(B: Floats) -> Floats:
 
 
 def _argsort(x: NDArray[Any]) -> Order:
-    return np.argsort(_rounded(x), kind="stable")
+    return np.argsort(rounded(x), kind="stable")
 
 
-def _rounded(x: NDArray[Any]) -> NDArray[Any]:
+def rounded(x: NDArray[Any], digits: int = 9) -> NDArray[Any]:
     """Drop what rounding of the linear algebra may have put in, so that ties stay ties."""
     top = float(np.abs(x).max(initial=0.0))
-    return np.round(x / top, 9) if top > 0 else x
+    return np.round(x / top, digits) if top > 0 else x

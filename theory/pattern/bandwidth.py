@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import generator, positive
 from porism.results import Result
 from porism.theory.pattern._anneal import Layout
-from porism.theory.pattern._problem import MAX_DENSE, _finite, _real_matrix
+from porism.theory.pattern._problem import real_matrix
+from porism.theory.pattern._seeds import recorded
 from porism.theory.pattern._starts import rcm, spectral_order
 
 __all__ = ["BandwidthFit", "minimize_bandwidth"]
@@ -94,7 +95,7 @@ def minimize_bandwidth(
     TypeError
         If A is complex.
     ValueError
-        If A is not square or holds NaN or infinity.
+        If A is not square, is empty, or holds NaN or infinity.
 
     Notes
     -----
@@ -118,6 +119,7 @@ def minimize_bandwidth(
     """
     begun = time.perf_counter()
     deadline = np.inf if time_budget is None else begun + positive("time_budget", time_budget)
+    recorded(random_state)
     rng = generator(random_state)
     graph = _edges(A)
     n = len(graph)
@@ -131,30 +133,27 @@ def minimize_bandwidth(
     candidates = [("identity", np.arange(n))]
     if n > 2 and rows.size:
         candidates.append(("rcm", rcm(weights)))
-        fiedler = np.empty(n, dtype=np.int64)
-        fiedler[np.argsort(spectral_order(weights)[:, 0], kind="stable")] = np.arange(n)
-        candidates.append(("fiedler", fiedler))
+        fiedler = np.argsort(spectral_order(weights)[:, 0], kind="stable")
+        candidates.append(("fiedler", np.argsort(fiedler)))
     starts = [(name, width(rank)) for name, rank in candidates]
     k = min(range(len(starts)), key=lambda i: starts[i][1])
     (start, best), rank = starts[k], candidates[k][1]
-    failed = 0
+    failed, status = 0, "ok"
     others = [rank for _, rank in candidates]
-    while best > lower and failed < 8 and time.perf_counter() < deadline:
-        excess = np.maximum(np.abs(np.subtract.outer(np.arange(n), np.arange(n))) - (best - 1), 0) ** (
-            1 + failed % 2
-        )
-        excess = excess.astype(np.float64)
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    while best > lower and failed < 8:
+        if time.perf_counter() >= deadline:
+            status = "time_budget"
+            break
+        excess = np.maximum(apart - (best - 1.0), 0) ** (1 + failed % 2)
         layout = Layout(excess, weights)  # roles exchanged: edges are sparse, penalties are looked up
         layout.segments, layout.scale = False, 1.0
         steps = int(min(2e5 + 5e3 * n, 2e8 / (4 * layout.degree + 20))) * (1 + failed // 4)
-        begin = (
-            rank
-            if failed % 4 < 2
-            else others[failed % len(others)]
-            if failed % 4 == 2
-            else rng.permutation(n)
-        )
-        hot = float(n) / 4 if failed % 4 == 3 else 3.0
+        begin, hot = rank, 3.0
+        if failed % 4 == 2:
+            begin = others[failed % len(others)]
+        elif failed % 4 == 3:
+            begin, hot = rng.permutation(n), n / 4
         found = layout.anneal(begin, hot, 0.15, steps, int(rng.integers(2**31)), 0.0)
         now = width(found)
         starts.append((f"annealed for {best - 1}", now))
@@ -172,18 +171,18 @@ def minimize_bandwidth(
         start=start,
         starts=tuple(starts),
         runtime=time.perf_counter() - begun,
-        status="time_budget" if time.perf_counter() >= deadline else "ok",
+        status=status,
     )
 
 
 def _edges(A: Any) -> NDArray[np.bool_]:
     """Symmetric pattern of the non-zero entries off the diagonal."""
-    A = _real_matrix(A, MAX_DENSE)
-    if A.shape[0] != A.shape[1]:
-        raise ValueError(f"A must be square, got shape {A.shape}; pass an adjacency or correlation matrix")
-    sparse = hasattr(A, "tocsr")
-    _finite(A, np.abs(A.data if sparse else A))
-    graph: NDArray[np.bool_] = (A.toarray() if sparse else A) != 0
+    A = real_matrix(A)
+    if A.shape[0] != A.shape[1] or not A.shape[0]:
+        raise ValueError(
+            f"A must be square and not empty, got shape {A.shape}; pass an adjacency or correlation matrix"
+        )
+    graph: NDArray[np.bool_] = (A.toarray() if hasattr(A, "tocsr") else A) != 0
     graph = graph | graph.T
     np.fill_diagonal(graph, False)
     return graph

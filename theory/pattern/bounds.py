@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from porism.checks import one_of
-from porism.theory.pattern._bounds import KINDS, lower_bounds
+from porism.theory.pattern._bounds import KINDS, known_kinds, lower_bounds
 from porism.theory.pattern._problem import prepare
 
 __all__ = ["pattern_lower_bound"]
@@ -73,7 +72,5 @@ def pattern_lower_bound(
     >>> pattern_lower_bound([[2, 1, 0], [0, 1, 1], [1, 0, 0]], masks.band(3, 0), kinds=["R"])
     {'R': 0.25}
     """
-    chosen = [kinds] if isinstance(kinds, str) else list(kinds)
-    for kind in chosen:
-        one_of("kinds", kind, KINDS)
+    chosen = known_kinds("kinds", kinds)
     return lower_bounds(prepare(A, mask, order, mass), chosen)

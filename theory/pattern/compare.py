@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.results import Result
-from porism.theory.pattern._spec import label
+from porism.theory.pattern._seeds import root
 from porism.theory.pattern.mask import Mask
-from porism.theory.pattern.nulls import MIN_FOR_STARS, NullResult, holm, pattern_null
+from porism.theory.pattern.nulls import MIN_FOR_STARS, NullResult, _stars, holm, pattern_null
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,8 +81,7 @@ class PatternComparison(Result):
             if self.reason[k]:
                 marks = "says nothing"
             elif n_null >= MIN_FOR_STARS:
-                stars = "*" * sum(self.p_holm[k] <= level + 1e-12 for level in (0.05, 0.01, 0.001))
-                marks = f"{stars} {marks}".strip()
+                marks = f"{_stars(self.p_holm[k])} {marks}".strip()
             numbers = (
                 self.mass_outside[k],
                 self.lower_bound[k],
@@ -160,7 +159,7 @@ def compare_patterns(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If there is no mask, or as :func:`pattern_null` does.
 
     Notes
@@ -180,13 +179,15 @@ def compare_patterns(
     >>> compare_patterns(A, library, order="none", random_state=0).mask.tolist()
     ['halves', 'first column']
     """
-    named = masks.items() if isinstance(masks, Mapping) else ((label(mask), mask) for mask in masks)
-    library: list[tuple[str, Any]] = list(named)
+    if isinstance(masks, Mask | str):
+        raise TypeError(f"masks must be a list or a mapping of masks, got {masks!r}; put it into a list")
+    if isinstance(masks, Mapping):
+        library: list[tuple[str, Any]] = [(str(name), mask) for name, mask in masks.items()]
+    else:
+        library = [(getattr(mask, "label", "custom"), mask) for mask in masks]
     if not library:
         raise ValueError("masks must name at least one mask, got none; pass a list or a mapping of masks")
-    if isinstance(random_state, np.random.Generator):
-        random_state = int(random_state.integers(2**63))
-    seeds = np.random.SeedSequence(random_state).generate_state(len(library), np.uint64) >> np.uint64(1)
+    seeds = root(random_state).generate_state(len(library), np.uint64) >> np.uint64(1)
     results = [
         pattern_null(
             A,

@@ -1,19 +1,29 @@
 """The universal solver: any mask, both modes, with lower bounds, exact classes and a time budget."""
 
+import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import generator, integer, one_of, positive
-from porism.theory.pattern._bounds import KINDS, lower_bounds
+from porism.checks import generator, integer, positive
+from porism.theory.pattern._anneal import TOLERANCE
+from porism.theory.pattern._bounds import known_kinds, lower_bounds
 from porism.theory.pattern._common import solve_common
-from porism.theory.pattern._enumerate import COMMON_LIMIT, INDEPENDENT_LIMIT, enumerate_optimum, exact_class
+from porism.theory.pattern._enumerate import (
+    COMMON_LIMIT,
+    INDEPENDENT_LIMIT,
+    STEPS,
+    enumerate_optimum,
+    exact_class,
+)
 from porism.theory.pattern._independent import Found, Search, solve_independent
+from porism.theory.pattern._orders import permutation
 from porism.theory.pattern._problem import Problem, prepare, uninformative
+from porism.theory.pattern._seeds import recorded
 from porism.theory.pattern.errors import UninformativeMaskWarning
 from porism.theory.pattern.fit import PatternFit
 from porism.theory.pattern.mask import Mask
@@ -32,7 +42,7 @@ def pattern_distance(
     n_restarts: int | str = "auto",
     exact: bool | str = "auto",
     time_budget: float | None = None,
-    bounds: Sequence[str] = ("R", "T", "P", "G"),
+    bounds: Iterable[str] = ("R", "T", "P", "G"),
     random_state: int | np.random.Generator | None = None,
     warm_start: Any = None,
 ) -> PatternFit:
@@ -55,12 +65,13 @@ def pattern_distance(
         Random restarts (independent) or annealing chains (common). "auto": 64 where min(m, n) <= 12, fewer
         for larger matrices.
     exact : bool or "auto"
-        "auto" enumerates where n <= 7 (common) or min(m, n) <= 6 (independent) and takes closed solutions
-        where the mask has one; True demands an exact answer; False never enumerates.
+        "auto" takes closed solutions where the mask has one, and enumerates where n <= 7 (common) or
+        min(m, n) <= 6 (independent) if that is done in seconds, which at 6 rows ends at about 300 columns;
+        True demands an exact answer; False never enumerates.
     time_budget : float, optional
         Seconds after which the best so far is returned, with status "time_budget"; checked between steps,
         so that one step may overrun. Bounds that have no time left are dropped.
-    bounds : sequence of {"R", "T", "P", "G"}
+    bounds : iterable of {"R", "T", "P", "G"}
         Lower bounds to compute; G counts in mode "common" only.
     random_state : int, Generator or None
         Seed. Results repeat for a seed as long as no time budget is hit.
@@ -111,14 +122,13 @@ def pattern_distance(
     begun = time.perf_counter()
     problem = prepare(A, mask, order, mass)
     restarts = None if n_restarts == "auto" else integer("n_restarts", n_restarts, low=0)
-    if exact not in (True, False, "auto"):
+    if isinstance(exact, np.bool_):
+        exact = bool(exact)
+    if not isinstance(exact, bool) and not (isinstance(exact, str) and exact == "auto"):
         raise ValueError(f"exact must be True, False or 'auto', got {exact!r}; leave it at 'auto'")
-    for kind in bounds:
-        one_of("bounds", kind, KINDS)
+    bounds = known_kinds("bounds", bounds)
     deadline = None if time_budget is None else begun + positive("time_budget", time_budget)
-    seed = (
-        None if random_state is None or isinstance(random_state, np.random.Generator) else int(random_state)
-    )
+    seed = recorded(random_state)
     rng = generator(random_state)
     warm = _warm(problem, warm_start)
     reason = uninformative(problem)
@@ -139,7 +149,7 @@ def pattern_distance(
         found, record = (solve_common if problem.order == "common" else solve_independent)(problem, search)
     else:
         record = [(found.name, found.value)]
-    stopped = not settled and spent()
+    stopped = not settled and found.value > lower + TOLERANCE and spent()
     for kind in bounds if late else ():
         known |= {} if kind in known or spent() else lower_bounds(problem, [kind])
     lower = max([0.0, *known.values()])
@@ -174,7 +184,9 @@ def _settle(problem: Problem, exact: bool | str) -> Found | None:
     if closed is not None:
         value, (p, q), why = closed
         return Found(problem.value(p, q), p, q, why, (value,))
-    if max(W.shape) <= COMMON_LIMIT if order == "common" else min(W.shape) <= INDEPENDENT_LIMIT:
+    short, long = sorted(W.shape)
+    within = long <= COMMON_LIMIT if order == "common" else short <= INDEPENDENT_LIMIT
+    if within and (exact is True or math.factorial(short) * float(long) ** 3 <= STEPS):
         value, optima = enumerate_optimum(B, W, order)
         p, q = optima[0]
         return Found(problem.value(p, q), p, q, "enumeration", (value,))
@@ -191,19 +203,13 @@ def _warm(problem: Problem, warm_start: Any) -> tuple[NDArray[np.int64], NDArray
         return None
     if isinstance(warm_start, PatternFit):
         warm_start = warm_start.row_order, warm_start.col_order
-    pair = warm_start if isinstance(warm_start, tuple) else (warm_start, warm_start)
-    orders = []
-    for size, given in zip(problem.shape, pair, strict=True):
-        p = np.asarray(given)
-        if p.dtype.kind not in "iu" or p.shape != (size,) or not np.array_equal(np.sort(p), np.arange(size)):
-            raise ValueError(
-                f"warm_start must hold permutations of 0..{size - 1}, got shape {p.shape}; pass a fit, "
-                "an order or a pair (rows, columns)"
-            )
-        orders.append(p.astype(np.int64))
-    if problem.order == "common" and not np.array_equal(orders[0], orders[1]):
+    pair = isinstance(warm_start, Sequence | np.ndarray) and len(warm_start) == 2
+    rows, columns = (warm_start, warm_start) if not pair or np.isscalar(warm_start[0]) else warm_start
+    m, n = problem.shape
+    p, q = permutation("warm_start", rows, m), permutation("warm_start", columns, n)
+    if problem.order == "common" and not np.array_equal(p, q):
         raise ValueError("warm_start must be one order in mode 'common', got two different ones; pass one")
-    return orders[0], orders[1]
+    return p, q
 
 
 def _warn_of_size(problem: Problem, time_budget: float | None) -> None:

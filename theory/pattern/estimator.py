@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import require
+from porism.theory.pattern._orders import reordered
 from porism.theory.pattern._sklearn import difference, matrix_of, not_fitted, parameters
 from porism.theory.pattern._spec import parse_mask
 from porism.theory.pattern.distance import pattern_distance
@@ -156,10 +157,7 @@ class PatternReorder:
             If the estimator is not fitted (NotFittedError where scikit-learn is installed) or X has
             another shape.
         """
-        matrix = self._checked(X)
-        if hasattr(matrix, "tocsr"):
-            return matrix.tocsr()[self.row_order_][:, self.column_order_]
-        return matrix[np.ix_(self.row_order_, self.column_order_)]
+        return reordered(self._checked(X), self.row_order_, self.column_order_)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Undo `transform`.
@@ -180,10 +178,7 @@ class PatternReorder:
             As `transform` does.
         """
         matrix = self._checked(X, named=False)
-        rows, columns = np.argsort(self.row_order_), np.argsort(self.column_order_)
-        if hasattr(matrix, "tocsr"):
-            return matrix.tocsr()[rows][:, columns]
-        return matrix[np.ix_(rows, columns)]
+        return reordered(matrix, np.argsort(self.row_order_), np.argsort(self.column_order_))
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> Any:
         """Find the orders and apply them.
@@ -253,9 +248,7 @@ class PatternReorder:
         array or sparse matrix
             The rows and columns of `get_indices`.
         """
-        rows, columns = self.get_indices(i)
-        values: Any = data.tocsr() if hasattr(data, "tocsr") else np.asarray(data)
-        return values[rows[:, None], columns]
+        return reordered(data if hasattr(data, "tocsr") else np.asarray(data), *self.get_indices(i))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor.

@@ -1,26 +1,77 @@
 """What a solver found: the orders, the mass outside, and how far it may be from the best."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from porism.results import Result
+from porism.theory.pattern._orders import reordered
 from porism.theory.pattern.mask import Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PatternFit"]
+__all__ = ["PatternFit", "Placement"]
 
 CERTIFIED = 1e-9
 """Largest gap between value and lower bound that counts as none, in units of the total mass."""
 
 
+class Placement(Result):
+    """Orders of rows and columns under a mask: what a fit and a planted truth have in common.
+
+    Subclasses have the fields `row_order`, `col_order` and `mask`.
+    """
+
+    row_order: NDArray[np.int64]
+    col_order: NDArray[np.int64]
+    mask: Mask
+
+    def source_mask(self) -> NDArray[np.float64]:
+        """Put the mask into the coordinates of the matrix as it was given.
+
+        Returns
+        -------
+        float64 array, shape (m, n)
+            M with ``M[row_order[i], col_order[j]] = S[i, j]``.
+        """
+        out = np.empty(self.mask.shape)
+        out[np.ix_(self.row_order, self.col_order)] = self.mask.S
+        return out
+
+    def equivalent(self, other: "Placement") -> bool:
+        """Whether both put the same source cells inside the mask.
+
+        Parameters
+        ----------
+        other : Placement
+            Orders for the same matrix.
+
+        Returns
+        -------
+        bool
+            True if the orders differ by a symmetry of the mask only.
+        """
+        return bool(np.array_equal(self.source_mask(), other.source_mask()))
+
+    def labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Class of each source row and column under the mask: block labels for block masks.
+
+        Returns
+        -------
+        (int64 array, int64 array), of shapes (m,) and (n,)
+            Equal rows (columns) of the mask share a label; blocks are numbered in target order.
+        """
+        rows, columns = np.empty_like(self.row_order), np.empty_like(self.col_order)
+        rows[self.row_order], columns[self.col_order] = self.mask.row_classes, self.mask.col_classes
+        return rows, columns
+
+
 @dataclass(frozen=True, eq=False)
-class PatternFit(Result):
+class PatternFit(Placement):
     """Orders of rows and columns that bring a matrix close to a mask, with a certificate.
 
     Parameters
@@ -92,7 +143,7 @@ class PatternFit(Result):
     runtime: float
     seed: int | None = None
     status: str = "ok"
-    reason: str = field(default="")
+    reason: str = ""
 
     @property
     def distance(self) -> float:
@@ -109,17 +160,17 @@ class PatternFit(Result):
         """Whether the lower bound is reached, up to 1e-9 of the mass."""
         return self.gap <= CERTIFIED
 
-    def reorder(self, A: Any) -> NDArray[Any]:
+    def reorder(self, A: Any) -> Any:
         """Put a matrix into the order found.
 
         Parameters
         ----------
-        A : array_like, shape (m, n)
+        A : array_like or SciPy sparse, shape (m, n)
             The matrix that was fitted, or another one of its shape.
 
         Returns
         -------
-        array, shape (m, n)
+        array or sparse matrix, shape (m, n)
             ``A[row_order][:, col_order]``, a copy.
 
         Raises
@@ -128,56 +179,11 @@ class PatternFit(Result):
             If the shape is another one.
         """
         A = A if hasattr(A, "tocsr") else np.asarray(A)
-        if A.shape != self.mask.S.shape:
+        if A.shape != self.mask.shape:
             raise ValueError(
-                f"A must have shape {self.mask.S.shape}, got {A.shape}; reorder a matrix of the size fitted"
+                f"A must have shape {self.mask.shape}, got {A.shape}; reorder a matrix of the size fitted"
             )
-        return (
-            A.tocsr()[self.row_order][:, self.col_order]
-            if hasattr(A, "tocsr")
-            else A[np.ix_(self.row_order, self.col_order)]
-        )
-
-    def source_mask(self) -> NDArray[np.float64]:
-        """Put the mask into the coordinates of the matrix as it was given.
-
-        Returns
-        -------
-        float64 array, shape (m, n)
-            M with ``M[row_order[i], col_order[j]] = S[i, j]``.
-        """
-        out = np.empty(self.mask.S.shape)
-        out[np.ix_(self.row_order, self.col_order)] = self.mask.S
-        return out
-
-    def equivalent(self, other: "PatternFit") -> bool:
-        """Whether two fits put the same source cells inside the mask.
-
-        Parameters
-        ----------
-        other : PatternFit
-            A fit of the same matrix.
-
-        Returns
-        -------
-        bool
-            True if the orders differ by a symmetry of the mask only.
-        """
-        return bool(np.array_equal(self.source_mask(), other.source_mask()))
-
-    def labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Class of each source row and column under the mask: block labels for block masks.
-
-        Returns
-        -------
-        (int64 array, int64 array), of shapes (m,) and (n,)
-            Label of each source row and each source column. Blocks are numbered in target order; for other
-            masks, equal rows (columns) of the mask share a label.
-        """
-        rows, columns = (np.asarray(c, dtype=np.int64) for c in _position_labels(self.mask))
-        out = np.empty_like(rows), np.empty_like(columns)
-        out[0][self.row_order], out[1][self.col_order] = rows, columns
-        return out
+        return reordered(A, self.row_order, self.col_order)
 
     def summary(self) -> str:
         """Say in one paragraph what was found and what it is worth.
@@ -187,7 +193,7 @@ class PatternFit(Result):
         str
             Text of a few lines.
         """
-        m, n = self.mask.S.shape
+        m, n = self.mask.shape
         lines = [
             f"{self.mask.name} mask on {m} x {n}, order {self.order}, {self.mass} mass",
             f"mass outside {self.mass_outside:.6g}, distance {self.distance:.6g}",
@@ -232,7 +238,7 @@ class PatternFit(Result):
             ax.legend()
             return ax
         A = self.reorder(A)
-        m, n = self.mask.S.shape
+        m, n = self.mask.shape
         ax.imshow(np.abs(A.toarray() if hasattr(A, "toarray") else A), cmap="Greys", aspect="auto")
         inside = self.mask.S >= 0.5
         if inside.any() and not inside.all():
@@ -240,11 +246,3 @@ class PatternFit(Result):
             ax.contour(fine, levels=[0.5], colors="#D55E00", extent=(-0.5, n - 0.5, -0.5, m - 0.5))
         ax.set(title=title, xlabel="column position", ylabel="row position")
         return ax
-
-
-def _position_labels(mask: Mask) -> tuple[Any, Any]:
-    rows, columns = mask.params.get("row_sizes"), mask.params.get("col_sizes")
-    if rows is None:
-        return mask.row_classes, mask.col_classes
-    columns = rows if columns is None else columns
-    return np.repeat(np.arange(len(rows)), rows), np.repeat(np.arange(len(columns)), columns)

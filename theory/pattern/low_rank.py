@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import integer
 from porism.theory.pattern._completion import complete, truncate
-from porism.theory.pattern._problem import prepare
+from porism.theory.pattern._problem import prepare, real_matrix
+from porism.theory.pattern._seeds import child_seed, recorded, root
 from porism.theory.pattern.distance import pattern_distance
 from porism.theory.pattern.errors import UninformativeMaskWarning
 from porism.theory.pattern.fit import PatternFit
@@ -106,10 +107,10 @@ class PatternLowRankFit(PatternFit):
             In source order.
         """
         S = self.mask.S == 1
-        ordered, out = np.zeros(S.shape), np.empty(S.shape)
+        ordered = np.zeros(S.shape)
         ordered[S] = self.values
-        out[np.ix_(self.row_order, self.col_order)] = ordered
-        return out + self.left @ self.right
+        rows, columns = np.argsort(self.row_order), np.argsort(self.col_order)
+        return ordered[np.ix_(rows, columns)] + self.left @ self.right
 
     def summary(self) -> str:
         """Say what is left, and how plain low rank does at equal rank and at equal parameters.
@@ -209,30 +210,29 @@ def pattern_plus_low_rank(
             f"rank must be in 0..min(m, n), got {rank} for {m} x {n}; choose a value in that range"
         )
     integer("max_iter", max_iter, 1)
-    dense = np.asarray(A.toarray() if hasattr(A, "toarray") else A, dtype=np.float64)
+    dense = real_matrix(A)
+    dense = dense.toarray() if hasattr(dense, "tocsr") else dense
     top = float(np.abs(dense).max())
     dense = dense / top  # first: squares of very small or large entries leave the range of floats
     norm = float(np.linalg.norm(dense))
     dense /= norm
-    scale = top * norm
-    root = np.random.SeedSequence(_entropy(random_state))
     solver = _Solver(dense, mask, order, max_iter, n_restarts)
     tails = np.append(np.cumsum(np.linalg.svd(dense, compute_uv=False)[::-1] ** 2)[::-1], 0.0)
     tails[0] = 1.0
     best: list[_State] = []
-    for r, child in enumerate(root.spawn(rank + 1)):
+    for r, child in enumerate(root(random_state).spawn(rank + 1)):
         best.append(solver.solve(r, best[-1] if best else None, child))
     state = best[-1]
     free = int(mask.S.sum())
     matched = [_matched_rank(free + r * (m + n - r), m, n) for r in range(rank + 1)]
     fields = {field.name: getattr(state.fit, field.name) for field in dataclasses.fields(PatternFit)}
     residual = (dense - state.left @ state.right)[np.ix_(state.fit.row_order, state.fit.col_order)]
-    fields |= {"runtime": sum(item.seconds for item in best), "seed": _plain_seed(random_state)}
+    fields |= {"runtime": sum(item.seconds for item in best), "seed": recorded(random_state)}
     return PatternLowRankFit(
         **fields,
-        values=residual[mask.S == 1] * scale,
-        left=state.left * np.sqrt(scale),
-        right=state.right * np.sqrt(scale),
+        values=residual[mask.S == 1] * norm * top,
+        left=state.left * np.sqrt(norm) * np.sqrt(top),
+        right=state.right * np.sqrt(norm) * np.sqrt(top),
         error=state.error,
         path=np.array([item.error for item in best]),
         svd_path=tails[: rank + 1].copy(),
@@ -310,15 +310,13 @@ class _Solver:
             )
             return _State(0.0, left, right, fit)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UninformativeMaskWarning
-            )  # a fixed pattern is one too: see reason
+            warnings.simplefilter("ignore", UninformativeMaskWarning)  # `reason` says it
             fit = pattern_distance(
                 residual if float((residual**2).sum()) > VANISHED else self.A,
                 self.mask,
                 order=self.order,
                 n_restarts=self.n_restarts if thorough or warm is None else 0,
-                random_state=int(child.generate_state(1, np.uint64)[0] >> 1),
+                random_state=child_seed(child),
                 warm_start=warm,
             )
         error = float((residual[fit.source_mask() == 0] ** 2).sum())
@@ -329,15 +327,3 @@ def _matched_rank(parameters: int, m: int, n: int) -> int:
     ranks = np.arange(min(m, n) + 1)
     enough = np.flatnonzero(ranks * (m + n - ranks) >= parameters)
     return int(enough[0]) if enough.size else min(m, n)
-
-
-def _entropy(random_state: int | np.random.Generator | None) -> int | None:
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    return None if random_state is None else integer("random_state", random_state, 0)
-
-
-def _plain_seed(random_state: int | np.random.Generator | None) -> int | None:
-    return (
-        None if random_state is None or isinstance(random_state, np.random.Generator) else int(random_state)
-    )

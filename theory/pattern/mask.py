@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import one_of
 from porism.results import Result
+from porism.theory.pattern._orders import permutation
 
 __all__ = ["Mask"]
 
@@ -48,8 +49,11 @@ class Mask(Result):
     params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        S: Any = self.S
+        if np.ma.is_masked(S) and S.dtype.kind in "biuf":
+            S = S.astype(np.float64).filled(np.nan)
         try:
-            S = np.array(self.S)
+            S = np.array(S)
         except ValueError:
             raise ValueError("mask must be 2-D, got rows of unequal length; pad or cut them") from None
         if S.dtype.kind not in "biuf":
@@ -75,6 +79,17 @@ class Mask(Result):
     def __repr__(self) -> str:
         shown = "".join(f", {key}={value}" for key, value in self.params.items())
         return f"Mask({self.name}, shape={self.S.shape}{shown})"
+
+    @property
+    def label(self) -> str:
+        """Short name, without what its shape says already."""
+        params = {key: value for key, value in self.params.items() if key not in ("m", "n")}
+        if self.name == "block_diagonal" and params.get("row_sizes") == params.get("col_sizes"):
+            params = {"sizes": params["row_sizes"]}
+        if self.name in ("toeplitz", "vertical_slash") and not params.get("causal"):
+            params.pop("causal", None)
+        shown = ", ".join(f"{key}={_brief(value)}" for key, value in params.items())
+        return f"{self.name}({shown})" if shown else self.name
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -139,10 +154,8 @@ class Mask(Result):
         one_of("mode", mode, ("independent", "common", "none"))
         if mode == "none":
             return 1
-        if mode == "common" and self.S.shape[0] != self.S.shape[1]:
-            raise ValueError(
-                f"order='common' needs a square matrix, got {self.S.shape}; use mode='independent'"
-            )
+        if mode == "common" and self.shape[0] != self.shape[1]:
+            raise ValueError(f"mode='common' needs a square mask, got {self.shape}; use mode='independent'")
         return aut_order(self, mode)
 
     def is_automorphism(self, p: ArrayLike, q: ArrayLike | None = None) -> bool:
@@ -166,8 +179,7 @@ class Mask(Result):
             If p or q is not a permutation of the right length.
         """
         m, n = self.S.shape
-        rows = _permutation("p", p, m)
-        columns = _permutation("q", p if q is None else q, n)
+        rows, columns = permutation("p", p, m), permutation("q", p if q is None else q, n)
         return np.array_equal(self.S[np.ix_(rows, columns)], self.S)
 
     def informative(self, A: Any, mode: str = "common", mass: str = "squared") -> bool:
@@ -207,12 +219,8 @@ def _classes(rows: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows], dtype=np.intp)
 
 
-def _permutation(name: str, value: ArrayLike, size: int) -> NDArray[np.intp]:
-    order = np.asarray(value)
-    if (
-        order.dtype.kind not in "iu"
-        or order.shape != (size,)
-        or not np.array_equal(np.sort(order), range(size))
-    ):
-        raise ValueError(f"{name} must be a permutation of 0..{size - 1}, got {order.tolist()}")
-    return order.astype(np.intp)
+def _brief(value: Any) -> str:
+    if isinstance(value, tuple):
+        text = "+".join(map(str, value))
+        return text if len(text) <= 24 else f"{len(value)} values"
+    return str(value)

@@ -11,18 +11,19 @@ from porism.checks import finite_array, integer
 from porism.errors import UndecidedError
 from porism.results import Result
 from porism.theory.pattern._problem import prepare
-from porism.theory.pattern._shuffles import (
-    TOLERANCE,
-    Shuffle,
-    admissible_cells,
-    fixed_nulls,
-    judge,
-    shuffle_of,
-)
+from porism.theory.pattern._seeds import child_seed, recorded, root
 from porism.theory.pattern.distance import pattern_distance
 from porism.theory.pattern.errors import UninformativeMaskWarning
 from porism.theory.pattern.fit import PatternFit
 from porism.theory.pattern.mask import Mask
+from porism.theory.pattern.shuffles import (
+    TOLERANCE,
+    Shuffle,
+    admissible_cells,
+    fixed_order_null,
+    null_p_value,
+    null_shuffle,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +97,7 @@ class NullResult(Result):
                 f"stars need at least {MIN_FOR_STARS} nulls, got {self.n_null}: the smallest p-value "
                 f"possible is {1 / (1 + self.n_null):.3g}; raise n_null"
             )
-        return "*" * sum(self.p_value <= level + TOLERANCE for level in (0.05, 0.01, 0.001))
+        return _stars(self.p_value)
 
     def summary(self) -> str:
         """Say what was observed, against which null, and how surprising it is.
@@ -220,7 +221,7 @@ def pattern_null(
         raise ValueError("n_jobs must not be 0, got 0; 1 runs here, -1 on all cores")
     problem = prepare(A, mask, order, mass)
     cells = admissible_cells(admissible, problem.shape)
-    shuffle = shuffle_of(null, problem.B, cells, mass)
+    shuffle = null_shuffle(null, problem.B, cells, mass)
     options: dict[str, Any] = {
         "order": order,
         "mass": mass,
@@ -228,20 +229,16 @@ def pattern_null(
         "exact": exact,
         "time_budget": time_budget,
     }
-    seed = (
-        None if random_state is None or isinstance(random_state, np.random.Generator) else int(random_state)
-    )
-    root = _root(random_state)
-    children = root.spawn(n_null + 1)
+    seed, children = recorded(random_state), root(random_state).spawn(n_null + 1)
     stripped = null.startswith("rows_without")
-    start = _seed(children[0].spawn(2)[1])
+    start = child_seed(children[0].spawn(2)[1])
     fit = pattern_distance(
         _entries(shuffle.masses, mass) if stripped else A, problem.mask, random_state=start, **options
     )
     moments = None
     if order == "none":
         moments = shuffle.moments(problem.W)
-        values = fixed_nulls(shuffle, problem.W[None], n_null, np.random.default_rng(children[1]))[:, 0]
+        values = fixed_order_null(shuffle, problem.W[None], n_null, np.random.default_rng(children[1]))[:, 0]
     elif jobs == 1:
         values = np.array([_solve(shuffle, problem.mask, child, options) for child in children[1:]])
     else:
@@ -249,7 +246,7 @@ def pattern_null(
 
         tasks = (delayed(_solve)(shuffle, problem.mask, child, options) for child in children[1:])
         values = np.array(Parallel(n_jobs=jobs)(tasks))
-    p_value, effect = judge(fit.mass_outside, values)
+    p_value, effect = null_p_value(fit.mass_outside, values)
     return NullResult(values, p_value, effect, fit.mass_outside, null, fit, moments, seed)
 
 
@@ -299,7 +296,7 @@ def null_moments(
     """
     problem = prepare(A, mask, "none", mass)
     cells = admissible_cells(admissible, problem.shape)
-    return shuffle_of(null, problem.B, cells, mass).moments(problem.W)
+    return null_shuffle(null, problem.B, cells, mass).moments(problem.W)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -341,24 +338,17 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return out
 
 
+def _stars(p_value: float) -> str:
+    return "*" * sum(p_value <= level + TOLERANCE for level in (0.05, 0.01, 0.001))
+
+
 def _solve(shuffle: Shuffle, mask: Mask, child: np.random.SeedSequence, options: dict[str, Any]) -> float:
     where, start = child.spawn(2)
-    masses = shuffle.draw(np.random.default_rng(where), 1)[0]
+    A = _entries(shuffle.draw(np.random.default_rng(where), 1)[0], options["mass"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeMaskWarning)  # said once, about the matrix itself
-        fit = pattern_distance(_entries(masses, options["mass"]), mask, random_state=_seed(start), **options)
-    return fit.mass_outside
+        return pattern_distance(A, mask, random_state=child_seed(start), **options).mass_outside
 
 
 def _entries(masses: NDArray[np.float64], mass: str) -> NDArray[np.float64]:
     return np.sqrt(masses) if mass == "squared" else masses
-
-
-def _root(random_state: int | np.random.Generator | None) -> np.random.SeedSequence:
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(int(random_state.integers(2**63)))
-    return np.random.SeedSequence(None if random_state is None else integer("random_state", random_state, 0))
-
-
-def _seed(child: np.random.SeedSequence) -> int:
-    return int(child.generate_state(1, np.uint64)[0] >> 1)

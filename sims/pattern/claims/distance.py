@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.pattern.claims._oracles import (
+from porism.sims.pattern._oracles import (
     EXACT,
     KINDS,
     ROUNDING,
@@ -15,7 +15,9 @@ from porism.sims.pattern.claims._oracles import (
     family,
     least,
     masses,
+    modes,
     rectangles,
+    small,
     solve,
 )
 from porism.theory.pattern import UninformativeMaskWarning, masks, pattern_distance
@@ -37,12 +39,12 @@ SOURCE = "abstract; our reconstruction"
 def invariances(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     worst, vanish, total, zeros = 0.0, 0, 0, 0
     for _ in range(2 if scale == "smoke" else 20):
-        for number, mask in enumerate([*family(4, rng), *family(5, rng), *rectangles(rng)]):
+        for number, mask in enumerate(small(rng)):
             m, n = mask.shape
             A = any_matrix(mask, KINDS[number % 4], rng)
             sparse = A * (rng.random((m, n)) < 0.3)
             sparse[0, -1] = 1.0
-            for order in ("independent", "common") if m == n else ("independent",):
+            for order in modes(mask):
                 value = solve(A, mask, order, rng).mass_outside
                 other = A * rng.choice([-1.0, 1.0], (m, n)) * float(rng.choice([-1e-9, 3.0, 1e12]))
                 other = any_order(other, "independent" if broken else order, rng)
@@ -135,7 +137,7 @@ def averages(scale: str, rng: np.random.Generator, broken: bool = False) -> Evid
         for number, mask in enumerate(library):
             A = any_matrix(mask, KINDS[number % 4], rng)
             B, W = masses(A), mask.penalty
-            for order in ("independent", "common") if mask.shape[0] == mask.shape[1] else ("independent",):
+            for order in modes(mask):
                 mean = float(W.mean())
                 if order == "common" and not broken:
                     size, trace = len(W), float(np.trace(B))

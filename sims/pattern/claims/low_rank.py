@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.pattern.claims._oracles import (
+from porism.sims.pattern._oracles import (
     EXACT,
     any_order,
     enumerated,

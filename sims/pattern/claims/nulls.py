@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from porism.claims import Evidence, claim
 from porism.kernels import pattern_cost
 from porism.sims.pattern._hooks import run_with_maps
-from porism.sims.pattern.claims._oracles import EXACT, any_matrix, family, least, masses, orders, solve
+from porism.sims.pattern._oracles import EXACT, any_matrix, family, least, masses, orders, solve
 from porism.sims.pattern.planted import random_softmax
 from porism.sims.pattern.worlds import minilm, real_text
 from porism.theory.pattern import Mask, masks

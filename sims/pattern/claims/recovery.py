@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.pattern.claims._oracles import (
+from porism.sims.pattern._oracles import (
     EXACT,
     ROUNDING,
     any_matrix,
@@ -15,7 +15,8 @@ from porism.sims.pattern.claims._oracles import (
     enumerated,
     family,
     masses,
-    rectangles,
+    modes,
+    small,
     solve,
 )
 from porism.sims.pattern.sweeps import noise_sweep
@@ -39,8 +40,8 @@ SOURCE = "reconstruction"
 def symmetries(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     counted, multiple, more, total = 0, 0, 0, 0
     for _ in range(1 if scale == "smoke" else 8):
-        library = [*family(4, rng), *family(5, rng), *rectangles(rng)]
-        library += [
+        library = [
+            *small(rng),
             masks.band(5, 3),
             masks.circulant_band(4, 1),
             masks.hub(5, 2),
@@ -54,7 +55,7 @@ def symmetries(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
             if broken:
                 i, j = int(rng.integers(m)), int(rng.integers(n))
                 S[i, j] = 1.0 - S[i, j] if S[i, j] != 0.5 else 1.0
-            for order in ("independent", "common") if m == n else ("independent",):
+            for order in modes(mask):
                 group = mask.aut_order(order)
                 counted += group == automorphisms(S, order)
                 A = any_matrix(mask, "integer", rng)
@@ -196,11 +197,8 @@ def noise_and_size(scale: str, rng: np.random.Generator, broken: bool = False) -
 
 def _binary(rng: np.random.Generator) -> list[tuple[Mask, str]]:
     """0/1 masks that neither keep nor drop everything, with each order that they admit."""
-    square = [mask for mask in [*family(4, rng), *family(5, rng)] if mask.binary and mask.density < 1]
-    apart = [mask for mask in rectangles(rng) if mask.binary]
-    return [(mask, order) for mask in square for order in ("independent", "common")] + [
-        (mask, "independent") for mask in apart
-    ]
+    chosen = [mask for mask in small(rng) if mask.binary and mask.density < 1]
+    return [(mask, order) for mask in chosen for order in modes(mask)]
 
 
 def _shuffled(

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
 from porism.kernels import lap, pattern_cost
-from porism.sims.pattern.claims._oracles import (
+from porism.sims.pattern._oracles import (
     EXACT,
     KINDS,
     ROUNDING,
@@ -21,6 +21,7 @@ from porism.sims.pattern.claims._oracles import (
     least,
     longest_edge,
     masses,
+    modes,
     orders,
     rectangles,
     solve,
@@ -203,13 +204,12 @@ def certificate(scale: str, rng: np.random.Generator, broken: bool = False) -> E
         library: list[Mask] = [*family(5, rng), *rectangles(rng), *family(6, rng)]
         for place, mask in enumerate(library):
             A = any_matrix(mask, KINDS[(number + place) % 4], rng)
-            square = mask.shape[0] == mask.shape[1]
-            for order in ("independent", "common") if square else ("independent",):
+            for order in modes(mask):
                 if order == "independent" and max(mask.shape) > 5 and place % 3:
                     continue
                 truth = least(A, mask, order)
                 found = pattern_lower_bound(A, mask, order=order)
-                if broken and square:
+                if broken and "common" in modes(mask):
                     found = found | pattern_lower_bound(A, mask, order="common", kinds=["G"])
                 excess = max(excess, max(found.values()) - truth)
                 disorder = max(disorder, found["R"] - found["T"], found["T"] - found.get("G", 1.0))

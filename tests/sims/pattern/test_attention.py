@@ -169,6 +169,9 @@ def test_an_error_while_reading_leaves_nothing_behind(toy, torch):
         scan_attention(model, torch.zeros(1, 8), n_null=3)
     assert hooks(model) == 0
     assert model.training
+    maps[1, 0, 1] = 0
+    with pytest.raises(ValueError, match="layer 1, head 1 is zero everywhere"):
+        scan_attention(toy(maps), torch.zeros(1, 8), n_null=3)
 
 
 def test_missing_maps(toy, torch):

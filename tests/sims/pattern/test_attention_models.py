@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from porism.sims.hooks import find_maps
 from porism.sims.pattern import default_masks, scan_attention
 
 pytestmark = pytest.mark.full
@@ -119,6 +120,47 @@ def test_one_layer_at_a_time(make, torch, asks):
     assert seen == per_pass
     assert held == 1
     assert most[0] == 3  # the control: a pass that collects maps holds every layer's
+
+
+def test_maps_are_told_from_biases(torch, needs):
+    """T5 returns its position bias, of the same shape, before the maps."""
+    transformers = needs("transformers")
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+    config = transformers.T5Config(vocab_size=50, attn_implementation="sdpa", **sizes)
+    model = transformers.T5EncoderModel(config).eval()
+    inputs = {"input_ids": torch.arange(24).reshape(2, 12) + 3}
+    with pytest.raises(ValueError, match="attention weights are None: load the model with"):
+        scan_attention(model, inputs, n_null=3)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        maps = model(**inputs, output_attentions=True).attentions
+    found = scan_attention(model, inputs, ["band:2"], n_null=3)
+    outside = abs(np.subtract.outer(range(12), range(12))) > 2
+    for r in found:
+        a = maps[r.layer][r.sample, r.head].double().numpy() ** 2
+        assert r.mass_outside == pytest.approx((a * outside).sum() / a.sum(), abs=1e-12)
+    assert len(found) == 2 * 2 * 4
+
+
+def test_find_maps(torch):
+    maps = torch.rand(2, 3, 4, 4).softmax(-1)
+    bias, out = torch.randn(2, 3, 4, 4), torch.zeros(2, 4, 8)
+    for output, place in (
+        ((out, maps), 1),
+        ((out, bias, maps), 2),
+        ((out, maps, bias), 1),
+        ((out, bias), None),
+        ((out, maps / 2), 1),  # as with a sink that is left out
+        ((out, maps / 2, bias), None),
+        ((out, maps * float("nan")), 1),
+        ((out, maps.half()), 1),
+        ((out, maps > 0), None),
+        ((out, None), None),
+        (maps, None),
+    ):
+        found = find_maps(output)
+        assert len(found) == (place is not None)
+        assert not found or found[0] is output[place]
 
 
 def test_tiny_transformer(torch, needs):

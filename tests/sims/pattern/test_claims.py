@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from porism import sims
-from porism.sims.pattern.claims import _oracles as oracles
+from porism.sims.pattern import _oracles as oracles
 from porism.sims.pattern.claims import nulls
 from porism.theory.pattern import masks
 

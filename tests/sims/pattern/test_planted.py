@@ -90,6 +90,8 @@ def test_sweeps():
     assert table.trial.tolist() == [0, 1, 0, 1]
     assert (table.mass_outside <= table.truth_mass + 1e-9).all()
     assert (table.gap >= 0).all()
+    given = noise_sweep(mask.S, [0.0, 3.0], trials=2, random_state=0)
+    assert (given.mask[0], given.mass_outside.tolist()) == ("custom", table.mass_outside.tolist())
     sizes = size_sweep(
         lambda b: masks.band(b, 1), [5, 6], trials=1, noise=0.0, order="common", random_state=0
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from porism.theory.pattern import masks
+from porism.theory.pattern import Mask, masks
 from porism.theory.pattern._automorphisms import count
 
 
@@ -112,6 +112,21 @@ def test_weights_are_compared_exactly():
     mask = masks.from_array(S)
     assert [mask.aut_order(mode) for mode in ("independent", "common")] == [1, 1]
     assert not mask.is_automorphism([3, 2, 1, 0])
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        Mask(np.eye(3), "band"),
+        Mask(np.eye(3), "band", {"n": 3, "w": 9}),
+        Mask([[1, 1], [0, 1]], "band", {"n": 2, "w": 1}),
+        Mask(np.eye(3), "block_diagonal", {"row_sizes": [1, 2], "col_sizes": 3}),
+    ],
+    ids=repr,
+)
+def test_a_name_alone_does_not_make_a_family(brute, mask):
+    for mode in ("independent", "common"):
+        assert mask.aut_order(mode) == len(brute.group(mask.S, mode))
 
 
 def test_search_separates_what_refinement_cannot():

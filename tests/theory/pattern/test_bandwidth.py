@@ -98,8 +98,10 @@ def test_budget_and_messages():
     fit = minimize_bandwidth(A, time_budget=1e-6)
     assert fit.status == "time_budget"
     assert fit.bandwidth == cut_edges(A | A.T, fit.order)
+    assert minimize_bandwidth(np.eye(4, k=1), time_budget=1e-9).status == "ok"  # certified without a search
     for bad, message in (
         (np.ones((2, 3)), "A must be square"),
+        (np.zeros((0, 0)), "A must be square and not empty"),
         ([[np.nan]], "NaN or infinity at"),
         ([1], "2-D"),
     ):

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from porism.theory.pattern import masks
-from porism.theory.pattern._spec import FORMS, label, parse_mask
+from porism.theory.pattern import MASK_FORMS, Mask, masks, parse_mask
 from porism.theory.pattern.compare import PatternComparison, compare_patterns
 from porism.theory.pattern.nulls import holm
 
@@ -71,6 +70,15 @@ def test_bad_input():
         compare_patterns(A, [])
     with pytest.raises(ValueError, match=r"^mask shape"):
         compare_patterns(A, [masks.band(3, 0)])
+    for one in (masks.band(12, 0), "band:1"):
+        with pytest.raises(TypeError, match=r"^masks must be a list or a mapping of masks, got"):
+            compare_patterns(A, one)
+
+
+def test_names_may_be_anything():
+    table = compare_patterns(A, {1: masks.band(12, 0), (2, 3): masks.band(12, 1)}, order="none", n_null=1)
+    assert set(table.mask.tolist()) == {"1", "(2, 3)"}
+    assert "(2, 3)" in table.summary()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,7 @@ def test_parse(text, mask):
 
 
 def test_every_form_is_tried():
-    assert set(FORMS) == set(masks.__all__) - {"Mask", "from_array"}
+    assert set(MASK_FORMS) == set(masks.__all__) - {"Mask", "from_array"}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +125,8 @@ def test_every_form_is_tried():
         ("vertical_slash:1", "is written vertical_slash"),
         ("block_diagonal:9", "BLOCKS must be in 1..6, got 9"),
         ("band:6", "bandwidth w must be in 0..n-1"),
+        ("bipartite:6", "A must be in 1..5, got 6"),
+        ("block_diagonal:2,4/3,3/1", "is written block_diagonal:BLOCKS"),
     ],
 )
 def test_parse_errors(text, message):
@@ -131,5 +141,5 @@ def test_square_masks_of_other_shapes():
 
 
 def test_labels():
-    assert label(np.eye(2)) == "custom"
-    assert label(masks.toeplitz(4, [0, 1], causal=True)) == "toeplitz(offsets=0+1, causal=True)"
+    assert Mask(np.eye(2)).label == "custom"
+    assert masks.toeplitz(4, [0, 1], causal=True).label == "toeplitz(offsets=0+1, causal=True)"

@@ -1,11 +1,13 @@
 """Exact answers against full enumeration, and what the set of optimal orders looks like."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from porism.theory.pattern import masks
+from porism.theory.pattern import masks, pattern_distance
 from porism.theory.pattern._enumerate import enumerate_optimum, exact_class
 from porism.theory.pattern._problem import prepare, uninformative
 
@@ -42,6 +44,16 @@ def test_enumeration_finds_the_optimum(brute, order, shape):
             assert {pair[side] for pair in pairs} == {pair[side] for pair in everything}
 
 
+def test_enumeration_holds_few_costs_at_a_time():
+    """All 120 orders at once would take costs of 154 MB, and those of six rows of 1000 entries 5.8 GB."""
+    rng = np.random.default_rng(0)
+    tracemalloc.start()
+    enumerate_optimum(rng.random((5, 400)), (rng.random((5, 400)) < 0.5).astype(float), "independent")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * 2**25  # 2^22 numbers at a time, twice while the next are made
+
+
 def test_enumeration_of_a_long_side():
     rng = np.random.default_rng(5)
     A, W = rng.random((3, 40)), (rng.random((3, 40)) < 0.5).astype(float)
@@ -52,7 +64,6 @@ def test_enumeration_of_a_long_side():
         assert value(A, W, p, q) == pytest.approx(best, abs=1e-12)
     for q, p in pairs:
         assert value(A, W, p, q) == pytest.approx(best, abs=1e-12)
-    assert enumerate_optimum(A, W, "none")[0] == pytest.approx((A * W).sum(), abs=1e-12)
 
 
 SOLVED = [
@@ -87,16 +98,6 @@ def test_classes_solved_in_one_step(brute, order, mask):
         assert value(B, mask.penalty, p, q) == pytest.approx(best * B.sum(), abs=1e-12)
         assert order == "independent" or p.tolist() == q.tolist()
         assert reason.startswith("one ")
-
-
-def test_sink_is_the_sum_of_the_largest_columns():
-    A = np.array([[4, 2, 2, 3], [-2, -1, -3, -4], [-1, 1, 4, -3], [4, 2, 0, -1]])
-    for order in ("independent", "common"):
-        for k in (1, 2, 3):
-            problem = prepare(A, masks.sink(4, 4, k), order)
-            columns = np.sort((A**2).sum(0))[::-1]
-            best, _, _ = exact_class(problem.B, problem.W, order)
-            assert best == pytest.approx(1 - columns[:k].sum() / columns.sum(), abs=1e-12)
 
 
 def test_hard_masks_are_not_taken_for_easy_ones():
@@ -158,15 +159,6 @@ def test_uninformative_means_that_no_order_matters(brute, problem):
         assert enumerate_optimum(checked.B, checked.W, order)[0] == pytest.approx(solved[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_triangle_of_a_symmetric_matrix_says_nothing(brute, seed):
-    A = np.random.default_rng(seed).normal(size=(6, 6))
-    B = (A + A.T) ** 2
-    values = brute.common_values(B, masks.lower_triangular(6).penalty)
-    assert len(values) == 720
-    np.testing.assert_allclose(values, (B.sum() - np.trace(B)) / 2, rtol=1e-13)
-
-
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_optimal_orders_come_in_cosets(brute, data):
@@ -223,11 +215,11 @@ def test_a_margin_identifies_and_certifies(brute, case):
         assert pattern_lower_bound(A, mask, order=order)["R"] == pytest.approx(least, abs=1e-12)
 
 
-def test_without_a_margin_the_planted_order_need_not_win(brute):
-    B = np.array([[1, 1.1], [1.1, 1]]) ** 2
-    values = brute.pair_values(B, masks.band(2, 0).penalty)
-    assert values[0, 0] == pytest.approx(2.42)
-    assert values.min() == pytest.approx(2.0)
+def test_without_a_margin_the_planted_order_need_not_win():
+    A, mask = np.array([[1, 1.1], [1.1, 1]]), masks.band(2, 0)
+    for order, outside in (("none", 2.42), ("independent", 2.0)):
+        fit = pattern_distance(A, mask, order=order)
+        assert fit.mass_outside == pytest.approx(outside / 4.42, abs=1e-14)
 
 
 def _parts(A, mask, order):

@@ -170,6 +170,22 @@ def test_scale_signs_and_dtype_change_nothing():
         assert (apart**2).sum() == pytest.approx(fit.error * (A / 9 * (A / 9)).sum(), rel=1e-6)
 
 
+def test_the_ends_of_the_range_of_floats():
+    A = np.full((4, 4), 1e308)
+    fit = pattern_plus_low_rank(A, masks.band(4, 0), 1, random_state=0)
+    assert np.isfinite(fit.values).all()
+    # an entry of the residual is at most its norm, 4e308 (error)^(1/2), and rounding of two factors
+    assert fit.reconstruct() == pytest.approx(A, rel=4 * fit.error**0.5 + 1e-14)
+
+
+def test_small_integers_do_not_wrap_around():
+    from scipy import sparse
+
+    cells = ([0, 0, 1], [0, 0, 1])
+    A = sparse.coo_array((np.array([100, 100, 1], np.int8), cells), shape=(2, 2))  # 200 at [0, 0]
+    assert pattern_plus_low_rank(A, masks.band(2, 0), 0, order="none").values == pytest.approx([200, 1])
+
+
 def test_sparse_input_and_the_input_is_left_alone():
     from scipy import sparse
 

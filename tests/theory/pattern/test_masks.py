@@ -107,7 +107,10 @@ def test_a_mask_survives_files_and_pickle(mask, tmp_path):
         (lambda: masks.band(3, 1).is_automorphism([0, 1]), "p must be a permutation of 0..2"),
         (lambda: masks.band(3, 1).is_automorphism([0, 1, 1]), "p must be a permutation of 0..2"),
         (lambda: masks.sink(2, 3, 1).is_automorphism([0, 1], [0, 1, 3]), "q must be a permutation of 0..2"),
-        (lambda: masks.sink(2, 3, 1).aut_order("common"), "order='common' needs a square matrix, got"),
+        (lambda: masks.band(3, 1).is_automorphism([[0], [1, 2]]), "p must be a permutation of 0..2"),
+        (lambda: masks.from_array([[1, 0], [1]]), "mask must be 2-D, got rows of unequal length"),
+        (lambda: Mask(np.ma.masked_array(np.eye(2), mask=np.eye(2))), "mask values must .* got nan"),
+        (lambda: masks.sink(2, 3, 1).aut_order("common"), "mode='common' needs a square mask, got"),
         (lambda: masks.band(3, 1).aut_order("pairs"), "mode must be one of 'independent', 'common', 'none'"),
     ],
 )
@@ -120,8 +123,21 @@ def test_bad_masks_are_refused(make, message):
 def test_sizes_are_ints(bad):
     with pytest.raises(TypeError, match=r"^w must be an int"):
         masks.band(5, bad)
-    with pytest.raises(TypeError, match=r"^mask must hold real numbers"):
-        masks.from_array([["a"]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: masks.from_array([["a"]]), "mask must hold real numbers"),
+        (lambda: masks.block_diagonal(3), "row_sizes must be a sequence of ints, got 3"),
+        (lambda: masks.staircase(2, 3, 1), "heights must be a sequence of ints, got 1"),
+        (lambda: masks.toeplitz(3, 1), "offsets must be a sequence of ints, got 1"),
+        (lambda: masks.vertical_slash(3, "0", [0]), "columns must be an int, got str '0'"),
+    ],
+)
+def test_what_is_no_sequence_of_numbers_is_refused(make, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        make()
 
 
 def test_numpy_ints_are_ints():

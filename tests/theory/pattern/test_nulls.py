@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from porism.errors import UndecidedError
 from porism.theory.pattern import Mask, UninformativeMaskWarning, masks, pattern_distance
-from porism.theory.pattern._shuffles import shuffle_of, strip_sinks
 from porism.theory.pattern.nulls import NullResult, holm, null_moments, pattern_null
+from porism.theory.pattern.shuffles import null_shuffle, strip_sinks
 
 KINDS = ("rows", "columns", "entries", "symmetric_entries", "rows_without_sinks(1)")
 
@@ -21,7 +21,7 @@ def masses(m, n, seed=0):
 
 
 def draws(null, B, count=7, admissible=None):
-    shuffle = shuffle_of(null, B, admissible, "abs")
+    shuffle = null_shuffle(null, B, admissible, "abs")
     return shuffle, shuffle.draw(np.random.default_rng(1), count)
 
 

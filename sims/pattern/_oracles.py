@@ -1,4 +1,4 @@
-"""Independent oracles for the claims: all orders by definition, descents, graph problems, random cases."""
+"""Independent oracles of claims and figures: all orders by definition, descents, graph problems, cases."""
 
 import warnings
 from itertools import combinations, permutations
@@ -26,8 +26,10 @@ __all__ = [
     "least",
     "longest_edge",
     "masses",
+    "modes",
     "orders",
     "rectangles",
+    "small",
     "solve",
 ]
 
@@ -103,6 +105,16 @@ def family(n: int, rng: np.random.Generator) -> list[Mask]:
         masks.vertical_slash(n, [0], [0, 1]),
         masks.from_array(rng.choice(weights, (n, n))),
     ]
+
+
+def modes(mask: Mask) -> tuple[str, ...]:
+    """The orders that a mask admits."""
+    return ("independent", "common") if mask.shape[0] == mask.shape[1] else ("independent",)
+
+
+def small(rng: np.random.Generator) -> list[Mask]:
+    """Square masks of 4 and 5 rows, then those that are not square: all orders are soon tried."""
+    return [*family(4, rng), *family(5, rng), *rectangles(rng)]
 
 
 def rectangles(rng: np.random.Generator) -> list[Mask]:

@@ -1,4 +1,4 @@
-"""Which masses change places under a null, drawing such matrices, and the moments of their values."""
+"""Permutation nulls: which masses change places, drawing such matrices, and the moments of their values."""
 
 import math
 import re
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from porism.checks import one_of
 
 __all__ = [
-    "CHUNK",
     "NULLS",
-    "TOLERANCE",
     "Shuffle",
     "admissible_cells",
-    "fixed_nulls",
-    "judge",
-    "shuffle_of",
+    "fixed_order_null",
+    "null_p_value",
+    "null_shuffle",
     "strip_sinks",
 ]
 
 NULLS = ("rows", "columns", "entries", "symmetric_entries", "rows_without_sinks(k)")
+"""Names of nulls."""
+
 CHUNK = 2**22
 """Cells of shuffled matrices held at a time."""
 
@@ -34,9 +34,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shuffle:
-    """Masses (m, n), and the groups of flat cell indices within which they are permuted.
+    """Masses, and the groups of cells within which they are permuted, uniformly and independently.
 
-    With `mirrored`, the first group holds cells above the diagonal, and those below follow them.
+    Parameters
+    ----------
+    masses : ndarray of shape (m, n)
+        Non-negative, of sum 1.
+    groups : tuple of ndarray
+        Indices of cells in the flat matrix; cells in no group stay.
+    mirrored : bool, default False
+        Whether the first group holds cells above the diagonal, and those below follow them.
+
+    Examples
+    --------
+    >>> halves = Shuffle(np.array([[0.5, 0.0], [0.25, 0.25]]), (np.array([0, 1]), np.array([2, 3])))
+    >>> halves.moments(np.eye(2))
+    (0.5, 0.0625)
     """
 
     masses: Array
@@ -44,7 +57,20 @@ class Shuffle:
     mirrored: bool = False
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """Independent shuffles (count, m, n)."""
+        """Draw independent shuffles.
+
+        Parameters
+        ----------
+        rng : Generator
+            Source of the permutations.
+        count : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (count, m, n)
+            Shuffled masses.
+        """
         m, n = self.masses.shape
         flat = self.masses.ravel()
         out = np.repeat(flat[None], count, axis=0)
@@ -66,6 +92,16 @@ class Shuffle:
 
         A group pairs its weights with its masses by a uniform permutation: mean ``c mean(w) mean(b)``,
         variance ``sum (w - mean w)^2 sum (b - mean b)^2 / (c - 1)``. Groups are independent.
+
+        Parameters
+        ----------
+        W : ndarray of shape (m, n)
+            Penalty of each cell.
+
+        Returns
+        -------
+        tuple of float
+            Mean and variance, exact up to rounding.
         """
         weights = W + np.triu(W.T, 1) if self.mirrored else W
         w, b = weights.ravel(), self.masses.ravel()
@@ -82,8 +118,36 @@ class Shuffle:
         return float(mean + w[~moved] @ b[~moved]), float(variance)
 
 
-def shuffle_of(null: str, B: Array, admissible: NDArray[np.bool_] | None, mass: str) -> Shuffle:
-    """The null by its name, on masses that sum to 1; sinks are stripped first where the name says so."""
+def null_shuffle(null: str, B: Array, admissible: NDArray[np.bool_] | None, mass: str) -> Shuffle:
+    """Make the null of a name; sinks are stripped first where the name says so.
+
+    Parameters
+    ----------
+    null : str
+        One of `NULLS`, with a number for k: which cells change places. Those of a row, of a column, all,
+        or all with the two sides of the diagonal alike.
+    B : ndarray of shape (m, n)
+        Masses, non-negative, of sum 1.
+    admissible : ndarray of bool, shape (m, n), or None
+        Cells that take part; the others must be empty.
+    mass : {"squared", "absolute"}
+        What the masses are of the entries of A: their squares, or their sizes.
+
+    Returns
+    -------
+    Shuffle
+        The null.
+
+    Raises
+    ------
+    ValueError
+        If the null has no such name, is not defined for B, or an entry lies outside the admissible cells.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in null_shuffle("rows", np.full((2, 2), 0.25), None, "squared").groups]
+    [[0, 1], [2, 3]]
+    """
     found = re.fullmatch(r"rows_without_sinks\((\d+)\)", null) if isinstance(null, str) else None
     m, n = B.shape
     cells = np.ones((m, n), dtype=bool) if admissible is None else admissible
@@ -118,7 +182,29 @@ def shuffle_of(null: str, B: Array, admissible: NDArray[np.bool_] | None, mass: 
 def strip_sinks(B: Array, k: int, mass: str) -> tuple[Array, NDArray[np.bool_]]:
     """Empty the k heaviest columns and give each row of |A| its former sum; ties go to the left column.
 
-    Returns masses that sum to 1, and which columns were emptied. A row with nothing left stays empty.
+    Parameters
+    ----------
+    B : ndarray of shape (m, n)
+        Masses, non-negative.
+    k : int
+        Columns to empty, 1 to n - 1.
+    mass : {"squared", "absolute"}
+        What the masses are of the entries of A.
+
+    Returns
+    -------
+    tuple of ndarray (m, n) and ndarray of bool (n,)
+        Masses that sum to 1, and which columns were emptied. A row with nothing left stays empty.
+
+    Raises
+    ------
+    ValueError
+        If k is out of range, or nothing is left.
+
+    Examples
+    --------
+    >>> strip_sinks(np.array([[0.64, 0.09, 0.01], [0.64, 0.0, 0.04]]), 1, "squared")[1]
+    array([ True, False, False])
     """
     n = B.shape[1]
     if not 1 <= k < n:
@@ -140,7 +226,30 @@ def strip_sinks(B: Array, k: int, mass: str) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def admissible_cells(value: Any, shape: tuple[int, int]) -> NDArray[np.bool_] | None:
-    """None, "causal" (j <= i) or a boolean array, as an array or None."""
+    """Read what says which cells may hold mass.
+
+    Parameters
+    ----------
+    value : None, "causal" or array of bool, shape (m, n)
+        All cells, those with j <= i, or the ones given.
+    shape : tuple of int
+        Shape (m, n) of the matrix.
+
+    Returns
+    -------
+    ndarray of bool, shape (m, n), or None
+        The cells, or None for all.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the three.
+
+    Examples
+    --------
+    >>> admissible_cells("causal", (2, 2)).tolist()
+    [[True, False], [True, True]]
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -155,17 +264,62 @@ def admissible_cells(value: Any, shape: tuple[int, int]) -> NDArray[np.bool_] | 
     return cells
 
 
-def judge(observed: float, nulls: Array) -> tuple[float, float]:
-    """P-value and effect of an observed value among those of a null."""
+def null_p_value(observed: float, nulls: Array) -> tuple[float, float]:
+    """P-value and effect of an observed mass outside among those of a null.
+
+    ``p = (1 + #{null <= observed}) / (1 + N)``, which is valid for every N, and ``1 - observed / mean null``.
+
+    Parameters
+    ----------
+    observed : float
+        Mass outside of the matrix.
+    nulls : ndarray of shape (N,)
+        Mass outside of its shuffles; those within 1e-12 of the observed one count as no larger.
+
+    Returns
+    -------
+    tuple of float
+        P-value and effect.
+
+    Examples
+    --------
+    >>> null_p_value(0.1, np.array([0.2, 0.4, 0.6]))
+    (0.25, 0.75)
+    """
     p_value = float((1 + (nulls <= observed + TOLERANCE).sum()) / (1 + nulls.size))
     mean = math.fsum(nulls) / nulls.size
     return p_value, 1.0 - observed / mean if mean > 0 else 0.0
 
 
-def fixed_nulls(
-    shuffle: Shuffle, W: NDArray[np.float64], count: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Values (count, k) of shuffled matrices at fixed order, for k penalties (k, m, n)."""
+def fixed_order_null(shuffle: Shuffle, W: Array, count: int, rng: np.random.Generator) -> Array:
+    """Mass outside of shuffled matrices, whose rows and columns keep their order.
+
+    Parameters
+    ----------
+    shuffle : Shuffle
+        The null.
+    W : ndarray of shape (k, m, n)
+        Penalties of k masks.
+    count : int
+        Number of shuffles.
+    rng : Generator
+        Source of the permutations.
+
+    Returns
+    -------
+    ndarray of shape (count, k)
+        ``sum(W * shuffled)``.
+
+    Notes
+    -----
+    ``O(count m n (1 + k))``; about 4 million cells are held at a time.
+
+    Examples
+    --------
+    >>> null = null_shuffle("rows", np.array([[0.5, 0.5]]), None, "squared")
+    >>> fixed_order_null(null, np.array([[[1.0, 0.0]]]), 2, np.random.default_rng(0)).tolist()
+    [[0.5], [0.5]]
+    """
     flat = W.reshape(len(W), -1).T
     step = max(1, CHUNK // flat.shape[0])
     parts = [
