@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.sims.benchmark import compare
-from porism.sims.dynamics.worlds import count_low, people, runge_kutta
+from porism.sims.dynamics.worlds import count_low, runge_kutta, vector_field
 from porism.theory.dynamics import DelegationModel
 
 __all__ = ["AREA", "BENCHMARKS"]
@@ -67,7 +67,7 @@ def border_of_a_basin() -> dict[str, Any]:
 
     def bisect() -> Floats:
         model = _model()
-        field = people(model.learn, model.forget, model.speed, model.quality)
+        field = vector_field(model.learn, model.forget, model.speed, model.quality)
         low, high = np.zeros_like(s), np.ones_like(s)
         for _ in range(20):
             middle = (low + high) / 2

@@ -111,7 +111,7 @@ def rest_curve(model: DelegationModel, s: ArrayLike) -> Floats:
     Raises
     ------
     ValueError
-        If the model has no gain, or a skill is not finite.
+        If the model has no gain, or a skill is not in (0, 1).
 
     Examples
     --------
@@ -121,6 +121,8 @@ def rest_curve(model: DelegationModel, s: ArrayLike) -> Floats:
     skill = finite_array("s", s)
     if model.gain is None:
         raise ValueError("model must be one of law='logistic', got law='replicator'; give it a gain")
+    if not ((skill > 0) & (skill < 1)).all():
+        raise ValueError(f"s must be in (0, 1), got {skill.min():.6g} to {skill.max():.6g}; drop the ends")
     return np.asarray(
         skill + (np.log(model.learn / model.forget) + np.log1p(-skill) - np.log(skill)) / model.gain
     )

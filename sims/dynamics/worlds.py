@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import finite_array, generator, integer, one_of, positive
 from porism.theory.dynamics import LAWS, DelegationModel
 
-__all__ = ["asymmetric_ends", "count_low", "draw_models", "people", "runge_kutta"]
+__all__ = ["asymmetric_ends", "count_low", "draw_models", "runge_kutta", "vector_field"]
 
 Floats = NDArray[np.float64]
 Field = Callable[[Floats], Floats]
 
 
-def people(
+def vector_field(
     learn: ArrayLike,
     forget: ArrayLike,
     speed: ArrayLike,
@@ -23,7 +23,7 @@ def people(
     down: ArrayLike | None = None,
     sign: float = 1.0,
 ) -> Field:
-    """Velocity of skill and delegation for many people, each with rates of their own.
+    """Vector field of skill and delegation for many people, each with rates of their own.
 
     ``ds/dt = a (1-d)(1-s) - b d s``; ``dd/dt = k d (1-d)(q-s)``, or ``k (sigmoid(gamma (q-s)) - d)`` with a
     gain.
@@ -46,7 +46,7 @@ def people(
 
     Examples
     --------
-    >>> people(1.0, 0.6, 1.0, 0.7)(np.array([[0.5], [0.5]])).round(3).tolist()
+    >>> vector_field(1.0, 0.6, 1.0, 0.7)(np.array([[0.5], [0.5]])).round(3).tolist()
     [[0.1], [0.05]]
     """
     a, b, k, q = (np.asarray(value, float) for value in (learn, forget, speed, quality))
@@ -180,7 +180,7 @@ def count_low(
     >>> count_low(DelegationModel(1, 0.6, 1, 0.7), [[0.45, 0.3], [0.5, 0.2]], steps=600)
     (1, 2)
     """
-    field = people(model.learn, model.forget, model.speed, model.quality, model.gain)
+    field = vector_field(model.learn, model.forget, model.speed, model.quality, model.gain)
     last = runge_kutta(field, starts, end, steps)
     return int((last[0] < 0.5).sum()), int(last.shape[1])
 
@@ -227,5 +227,6 @@ def asymmetric_ends(
     """
     if model.gain is not None:
         raise ValueError("model must be one of law='replicator', got law='logistic'; leave out its gain")
-    field = people(model.learn, model.forget, positive("up", up), model.quality, down=positive("down", down))
+    up, down = positive("up", up), positive("down", down)
+    field = vector_field(model.learn, model.forget, up, model.quality, down=down)
     return runge_kutta(field, starts, end, steps)

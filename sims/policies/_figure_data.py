@@ -1,14 +1,12 @@
 """Numbers behind the figures of the policies module."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.errors import NumericalWarning
+from porism.sims.policies._measures import normalised, quiet_fit, unsampled_gradients, variation
 from porism.sims.policies.bandit import BanditRun, mean_field, run_bandit
-from porism.sims.policies.claims._worlds import unsampled_gradients
 from porism.sims.policies.training import mirror_descent, policy_gradient
 from porism.sims.policies.worlds import PrefixTree, tilt_world, token_world
 from porism.theory.policies import (
@@ -69,8 +67,7 @@ def spectra(rng: np.random.Generator, rank: int = 3, count: int = 12) -> tuple[F
     rewards = rng.normal(size=(count, rank)) @ world.rewards
     found = []
     for off in (0.0, 0.3):
-        refs = world.log_ref + off * rng.normal(size=(count, 300))
-        refs -= np.log(np.exp(refs).sum(axis=1, keepdims=True))
+        refs = normalised(world.log_ref + off * rng.normal(size=(count, 300)))
         policies = np.array([tilt(a, r, 1.0) for a, r in zip(refs, rewards, strict=True)])
         s = log_ratio_rank(world.log_ref, policies).singular_values
         found.append(s / s[0])
@@ -86,14 +83,10 @@ def sample_cliff(rng: np.random.Generator, worlds: int, redundant: int) -> dict[
         optimum = tilt(world.log_ref, world.target, world.beta)
         order = rng.permutation(200)
         for column, n in enumerate(counts):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NumericalWarning)
-                fit = fit_coefficients(
-                    world.log_ref, world.log_experts, world.target[order[:n]], order[:n], world.beta
-                )
+            fit = quiet_fit(world, order[:n])
             found = combine(world.log_ref, world.log_experts, fit.coefficients)
             off[row, column] = np.abs(fit.coefficients - world.weights * world.betas / world.beta).max()
-            tv[row, column] = np.abs(np.exp(found) - np.exp(optimum)).sum() / 2
+            tv[row, column] = variation(found, optimum)
     return {"n": counts.astype(float), "coefficients": np.median(off, 0), "prediction": np.median(tv, 0)}
 
 
@@ -121,12 +114,8 @@ def bandits(
     theta = rng.normal(size=40)
     right = np.arange(6)
     theta[right] = np.linspace(-1, 1, 6)
-    found = {}
-    for share in shares:
-        rule: dict[str, Any] = {"rule": "asymmetric", "suppress": share} if share else {"rule": "zscore"}
-        found[share] = run_bandit(
-            40, right, lr=lr, steps=steps, n_runs=runs, rng=rng, theta0=theta, until=None, **rule
-        )
+    options: dict[str, Any] = {"lr": lr, "steps": steps, "n_runs": runs, "rng": rng, "theta0": theta}
+    found = {share: run_bandit(40, right, "asymmetric", suppress=share, **options) for share in shares}
     return found, mean_field(theta, right, lr=0.1, steps=400)
 
 

@@ -8,14 +8,16 @@ certificate, or reports s(p). One thread, interleaved rounds. The trainer takes 
 import importlib.metadata
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from porism.sims.benchmark import compare
+from porism.sims.policies._measures import variation
 from porism.sims.policies.invariants import invariant_table
-from porism.sims.policies.training import mirror_descent, policy_gradient
+from porism.sims.policies.training import TrainingRun, mirror_descent, policy_gradient
 from porism.sims.policies.worlds import TiltWorld, tilt_world
 from porism.theory.policies import (
     SoftmaxPolicy,
@@ -83,31 +85,27 @@ def prepared() -> dict[str, Any]:
 
 def one_call() -> dict[str, Any]:
     """The same from raw arrays, with all checks of the experts, beside mirror descent."""
-    world, samples = _world()
-    target = world.target[samples]
-    return compare(
-        f"policy of a new reward from raw arrays, V = {V}, {SAMPLES} values; peer: mirror descent, 500 steps",
-        "numpy",
-        lambda: fit_coefficients(world.log_ref, world.log_experts, target, samples, world.beta).predict(),
-        lambda: mirror_descent(world.log_ref, world.target, world.beta, 500).log_policy,
-        _divergence,
-        EQUAL_KL,
-        rounds=9,
-    )
+    return _beside("mirror descent, 500 steps", mirror_descent, 500, EQUAL_KL, 9)
 
 
 def gradient_training() -> dict[str, Any]:
     """The same beside 20 000 steps of exact policy gradient, which stop at a larger KL."""
+    return _beside("policy gradient, 20000 steps, not done", policy_gradient, 20_000, 1e-2, 1)
+
+
+def _beside(
+    peer: str, train: Callable[..., TrainingRun], steps: int, most: float, rounds: int
+) -> dict[str, Any]:
     world, samples = _world()
     target = world.target[samples]
     return compare(
-        f"policy of a new reward, V = {V}, {SAMPLES} values; peer: policy gradient, 20000 steps, not done",
+        f"policy of a new reward from raw arrays, V = {V}, {SAMPLES} values; peer: {peer}",
         "numpy",
         lambda: fit_coefficients(world.log_ref, world.log_experts, target, samples, world.beta).predict(),
-        lambda: policy_gradient(world.log_ref, world.target, world.beta, 20_000).log_policy,
+        lambda: train(world.log_ref, world.target, world.beta, steps).log_policy,
         _divergence,
-        1e-2,
-        rounds=1,
+        most,
+        rounds=rounds,
     )
 
 
@@ -152,12 +150,12 @@ def mixes() -> dict[str, Any]:
     for _ in range(50):
         world = tilt_world(400, 4, rng)
         samples = rng.choice(400, 32, replace=False)
-        optimum = np.exp(tilt(world.log_ref, world.target, world.beta))
+        optimum = tilt(world.log_ref, world.target, world.beta)
         fit = fit_coefficients(world.log_ref, world.log_experts, world.target[samples], samples, world.beta)
         share = world.weights / world.weights.sum()  # the user's own weights, made to sum to one
         user = combine(world.log_ref, world.log_experts, share, base=False)
         for found, log in ((ours, fit.predict()), (theirs, sum_one_mix(world, samples)), (given, user)):
-            found.append(float(np.abs(np.exp(log) - optimum).sum() / 2))
+            found.append(variation(log, optimum))
     return {
         "task": f"total variation, 50 worlds; theirs: median of the best mix that sums to one "
         f"(with the user's weights {statistics.median(given):.2f})",

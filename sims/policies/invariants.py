@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from porism.checks import generator, integer
 from porism.results import Result
+from porism.sims.policies._measures import cosine, options_of
 from porism.sims.policies.worlds import PrefixTree
 from porism.theory.policies import AGGREGATIONS, RULES, aggregate_weights, expected_mass, outcome_weights
 
@@ -122,11 +123,11 @@ def invariant_table(
     grid = np.linspace(0, 1, 401)
     rows: list[tuple[Any, ...]] = []
     for rule in RULES:
-        options = {"suppress": 0.5} if rule == "asymmetric" else {}
+        options = options_of(rule, 0.5)
         plus, minus = outcome_weights(G, rule, **options)
         focus = float(grid[np.argmax(expected_mass(grid, G, rule, **options))])
         for how in AGGREGATIONS:
-            cosine, first, later = 1.0, 0.0, 0.0
+            least, first, later = 1.0, 0.0, 0.0
             for pi, scores, right in worlds:
                 hit = right[groups]
                 k = hit.sum(axis=1, keepdims=True)
@@ -135,11 +136,10 @@ def invariant_table(
                 g = np.einsum("ng,ngxu->nxu", w, scores[groups])
                 chance = pi[groups].prod(axis=1)
                 mean, goal = np.tensordot(chance, g, 1), np.tensordot(pi * right, scores, 1)
-                angle = float((mean * goal).sum() / np.linalg.norm(mean) / np.linalg.norm(goal))
-                cosine = min(cosine, angle)
+                least = min(least, cosine(mean, goal))
                 first = max(first, float(np.abs(g[:, 0][~taken[:, 0]]).max()))
                 later = max(later, float(np.abs(g[partly]).max()))
-            rows.append((rule, how, cosine, first, later, focus))
+            rows.append((rule, how, least, first, later, focus))
     columns = zip(*rows, strict=True)
     return Invariants(*(np.array(column) for column in columns))
 

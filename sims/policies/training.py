@@ -50,7 +50,7 @@ def mirror_descent(
     Parameters
     ----------
     log_ref : array_like, shape (V,)
-        Log-probabilities of the reference, the start.
+        Log-probabilities of the reference, the start; finite.
     reward : array_like, shape (V,)
         Reward of every outcome.
     beta : float
@@ -88,10 +88,8 @@ def mirror_descent(
     size = positive("rate", rate)
     if size > 1:
         raise ValueError(f"rate must be in (0, 1], got {size}; 1 reaches the optimum at once")
-    optimum = SoftmaxPolicy(tilt(log_ref, reward, beta))
-    ref = np.asarray(log_ref, dtype=np.float64)
-    scaled = finite_array("reward", reward, 1) / positive("beta", beta)
-    at = _marks(integer("steps", steps, 1), marks)
+    ref, r, optimum, at = _task(log_ref, reward, beta, steps, marks)
+    scaled = r / beta
     pi, taken = ref.copy(), []
     for step in range(1, steps + 1):
         pi = pi + size * (scaled - (pi - ref))
@@ -152,25 +150,27 @@ def policy_gradient(
     >>> bool(policy_gradient(np.log([0.5, 0.5]), [1.0, 0.0], 1.0, steps=200).kl[-1] < 1e-12)
     True
     """
-    optimum = SoftmaxPolicy(tilt(log_ref, reward, beta))
-    ref = finite_array("log_ref", log_ref, 1)
-    r, temperature = finite_array("reward", reward, 1), positive("beta", beta)
+    ref, r, optimum, at = _task(log_ref, reward, beta, steps, marks)
     most = float(np.exp(max(optimum.log_prob.max(), ref.max())))
-    rate = positive("lr", 1 / (temperature * most) if lr is None else lr)
-    at = _marks(integer("steps", steps, 1), marks)
+    rate = positive("lr", 1 / (beta * most) if lr is None else lr)
     theta, taken = ref.copy(), []
     for step in range(1, steps + 1):
         top = theta.max()
         p = np.exp(theta - top)
         total = p.sum()
         p /= total
-        A = r - temperature * (theta - top - np.log(total) - ref)
+        A = r - beta * (theta - top - np.log(total) - ref)
         theta += rate * p * (A - p @ A)
         if step in at:
             taken.append(SoftmaxPolicy(theta).kl(optimum))
     return TrainingRun(SoftmaxPolicy(theta).log_prob, np.array(sorted(at)), np.array(taken))
 
 
-def _marks(steps: int, marks: int) -> set[int]:
-    count = integer("marks", marks, 0)
-    return {steps} | {round(float(step)) for step in np.geomspace(1, steps, count)}
+def _task(
+    log_ref: ArrayLike, reward: ArrayLike, beta: float, steps: int, marks: int
+) -> tuple[Floats, Floats, SoftmaxPolicy, set[int]]:
+    """Reference, reward, optimum, and the steps at which to take a distance."""
+    ref, r = finite_array("log_ref", log_ref, 1), finite_array("reward", reward, 1)
+    optimum = SoftmaxPolicy(tilt(ref, r, positive("beta", beta)))
+    last, count = integer("steps", steps, 1), integer("marks", marks, 0)
+    return ref, r, optimum, {last} | {round(float(step)) for step in np.geomspace(1, last, count)}

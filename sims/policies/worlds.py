@@ -202,7 +202,9 @@ class PrefixTree:
         float64 array, of the shape of `logits`
             Rows sum to one.
         """
-        theta = finite_array("logits", logits, 2)
+        theta, shape = finite_array("logits", logits, 2), (len(self.prefixes), self.stop + 1)
+        if theta.shape != shape:
+            raise ValueError(f"logits must have shape {shape}, one row a prefix, got {theta.shape}")
         found = np.exp(theta - theta.max(axis=1, keepdims=True))
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
@@ -258,6 +260,6 @@ class PrefixTree:
         float64 array, of the shape of `logits`
             Gradient.
         """
-        chosen = np.asarray(group)
+        chosen = [integer("group", i, 0, len(self.sequences) - 1) for i in group]
         w = aggregate_weights(advantages, self.lengths[chosen], how)
         return np.asarray(np.tensordot(w, self.scores(logits)[chosen], 1))

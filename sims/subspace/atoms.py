@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from porism.checks import finite_array
 from porism.results import Result
 from porism.theory.linalg import Frame, orthonormal
-from porism.theory.subspace._inputs import diffusion
+from porism.theory.subspace import off_latent_error
 
 __all__ = ["FewAtoms", "few_atoms"]
 
@@ -101,7 +101,7 @@ def few_atoms(
     if share.shape != (len(places),) or share.min() <= 0:
         raise ValueError(f"weights must be {len(places)} positive numbers, got {weights!r}; drop the others")
     share = share / share.sum()
-    alpha2, h2 = diffusion(alpha2, h2)
+    off_latent_error(columns, np.eye(2), alpha2, h2)  # checks both numbers
     centres = math.sqrt(alpha2) * places
     nodes = np.linspace(-REACH, REACH, NODES)
     mass = np.exp(-np.square(nodes) / 2)

@@ -1,5 +1,7 @@
 """Figures of latent reuse: each draws on one axes, or around it, and returns it."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +34,17 @@ SIGNAL, NOISE, AMBIENT, DIM = 1.0, 0.01, 20, 4
 ANGLES = (0.1, 0.5, 0.9, 1.4)
 """The oracle of the staircase."""
 
+ERROR = "E‖s* − ŝ‖²"
+BY_NOISE: dict[str, Any] = {"xscale": "log", "xlabel": "variance h² of the diffusion noise"}
+PRESERVING: dict[str, Any] = {"xscale": "log", "xlabel": "variance h² of the diffusion noise, α² = 1 − h²"}
+
+
+@contextlib.contextmanager
+def _two(ax: "Axes | None") -> "Iterator[list[Axes]]":
+    """Two panels side by side."""
+    with canvas(ax, (11.6, 4.6)) as ax:
+        yield panels(ax, 1, 2)
+
 
 def _law(angles: Any, h2: float, calibrated: bool = False) -> ReuseError:
     return reuse_error(np.broadcast_to(angles, DIM), SIGNAL, NOISE, 1.0, h2, AMBIENT, DIM, calibrated)
@@ -61,17 +74,10 @@ def error_by_angle(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             rise = DIM * SIGNAL * np.sin(theta) ** 2 / h2**2
             floor = (AMBIENT - DIM) * NOISE / h2**2
             shown = rise > 0.03 * floor
-            ax.plot(
-                theta[shown],
-                rise[shown],
-                ":",
-                color=color,
-                label=f"a Σ sin²θ / h⁴, h² = {h2:g}",
-                linewidth=1.3,
-            )
-            ax.axhline(
-                floor, color=color, linestyle=(0, (5, 4)), linewidth=1.0, label=f"(D − d) n / h⁴, h² = {h2:g}"
-            )
+            name = f"a Σ sin²θ / h⁴, h² = {h2:g}"
+            ax.plot(theta[shown], rise[shown], ":", color=color, linewidth=1.3, label=name)
+            name = f"(D − d) n / h⁴, h² = {h2:g}"
+            ax.axhline(floor, color=color, linestyle=(0, (5, 4)), linewidth=1.0, label=name)
         cross = crossover_angle(SIGNAL, NOISE, AMBIENT, DIM)
         if cross is not None:
             ax.axvline(cross, **GUIDE)
@@ -81,7 +87,7 @@ def error_by_angle(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             yscale="log",
             ylim=(1, None),
             xlabel="angle θ of all four directions, radians",
-            ylabel="E‖s* − ŝ‖²",
+            ylabel=ERROR,
             title="the error of reuse: a floor, and sin² of the angle",
         )
         legend(ax, 3, 0.16)
@@ -93,8 +99,7 @@ def error_by_noise(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     points = 300 if is_paper(scale) else 40
     h2 = np.geomspace(1e-5, 1e3, points)
     kept = np.geomspace(1e-5, 0.995, points)
-    with canvas(ax, (11.6, 4.6)) as ax:
-        ax, preserving = panels(ax, 1, 2)
+    with _two(ax) as (ax, preserving):
         found = [_law(0.5, h) for h in h2]
         for name, color, values in (
             ("misalignment, θ = 0.5", BLUE, [one.misalignment.sum() for one in found]),
@@ -108,13 +113,7 @@ def error_by_noise(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         end = np.array([10.0, 1e3])
         ax.plot(end, 0.1 * (AMBIENT - DIM) * NOISE**2 * end**-3, **GUIDE)
         ax.text(9, 1e-9, "slope −3", ha="right", fontsize=9.5)
-        ax.set(
-            xscale="log",
-            yscale="log",
-            xlabel="variance h² of the diffusion noise",
-            ylabel="expected squared error",
-            title="variance exploding, α = 1",
-        )
+        ax.set(yscale="log", ylabel="expected squared error", title="variance exploding, α = 1", **BY_NOISE)
         legend(ax, 1, 0.19)
         for (color, _, dash), angle in zip(LOOKS, (0.0, 0.1, 0.5, 1.4), strict=False):
             values = [reuse_error([angle] * DIM, SIGNAL, NOISE, 1 - h, h, AMBIENT, DIM).ratio for h in kept]
@@ -122,11 +121,10 @@ def error_by_noise(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         preserving.axhline(1, **GUIDE)
         preserving.text(1.2e-5, 0.3, "below: better than predicting zero", va="top", fontsize=9.5)
         preserving.set(
-            xscale="log",
             yscale="log",
-            xlabel="variance h² of the diffusion noise, α² = 1 − h²",
             ylabel="error / score energy",
             title="variance preserving: reuse fails at small noise",
+            **PRESERVING,
         )
         legend(preserving, 2, 0.19)
     return ax
@@ -145,18 +143,10 @@ def calibrated(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         ax.plot([], [], color=LOOKS[0][0], label="calibrated, θ = 0: exactly 0")
         ax.axvline(NOISE, **GUIDE)
         ax.text(NOISE * 1.2, 1e10, "h² = n", fontsize=9.5)
-        ax.set(
-            xscale="log",
-            yscale="log",
-            ylim=(1e-3, 1e13),
-            xlabel="variance h² of the diffusion noise",
-            ylabel="E‖s* − ŝ‖²",
-            title="calibrated reuse: no floor, amplification stops at 1/κ²",
-        )
-        handles, labels = ax.get_legend_handles_labels()
-        order = [0, 1, 3, 5, 7, 2, 4, 6]
-        ax.legend()
-        legend(ax, 2, 0.18, handles=[handles[i] for i in order], labels=[labels[i] for i in order])
+        title = "calibrated reuse: no floor, amplification stops at 1/κ²"
+        ax.set(yscale="log", ylim=(1e-3, 1e13), ylabel=ERROR, title=title, **BY_NOISE)
+        handles = ax.get_legend_handles_labels()[0]
+        legend(ax, 2, 0.18, handles=[handles[i] for i in (0, 1, 3, 5, 7, 2, 4, 6)])
     return ax
 
 
@@ -164,8 +154,7 @@ def sharing(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """One latent for both domains: dimensions it needs by tolerance, and what d of them lose."""
     points = 400 if is_paper(scale) else 60
     tol, theta = np.geomspace(1e-3, 0.49, points), np.linspace(0, np.pi / 2, points)
-    with canvas(ax, (11.6, 4.6)) as ax:
-        ax, cost = panels(ax, 1, 2)
+    with _two(ax) as (ax, cost):
         for weight, (color, _, dash) in zip((0.5, 0.3, 0.1), LOOKS, strict=False):
             counts = [shared_dimension(ANGLES, t, weight) for t in tol]
             ax.step(tol, counts, dash, color=color, where="post", label=f"share of the source {weight:g}")
@@ -202,8 +191,7 @@ def beyond_angles(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     U, V = np.eye(6)[:, :2], np.zeros((6, 2))
     V[0, 0], V[1:3, 1] = 1.0, (np.cos(1.0), np.sin(1.0))
     u = np.array([np.cos(0.6), np.sin(0.6)])
-    with canvas(ax, (11.6, 4.6)) as ax:
-        ax, signs = panels(ax, 1, 2)
+    with _two(ax) as (ax, signs):
         for spectrum, color in (((4.0, 1.0), BLUE), ((1.0, 4.0), RED)):
             C = latent_covariance(V, np.array(spectrum), 0.01)
             scaled = [reuse_error_general(U, C, 1.0, h) * h**2 for h in h2]
@@ -211,39 +199,25 @@ def beyond_angles(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             outside = float(np.trace(C) - np.vdot(U, C @ U))
             ax.axhline(outside, color=color, linestyle=(0, (4, 3)), linewidth=1.0)
         ax.plot([], [], **GUIDE, label="α² tr(P C), P off the latent")
-        ax.set(
-            xscale="log",
-            ylim=(0, None),
-            xlabel="variance h² of the diffusion noise",
-            ylabel="h⁴ × error",
-            title="the same angles, 0 and 1: the spectrum decides",
-        )
+        title = "the same angles, 0 and 1: the spectrum decides"
+        ax.set(ylim=(0, None), ylabel="h⁴ × error", title=title, **BY_NOISE)
         legend(ax, 3, 0.19)
-        worlds = [few_atoms([u, -u], np.eye(2)[:, :1], 0.9, h) for h in h2]
-        rows = {
-            "exact, signs −1 and 1": ([w.off_latent for w in worlds], BLUE, "-"),
-            "bound, x₀ in place of E[x₀ | x]": (
-                [
-                    off_latent_error(np.eye(2)[:, :1], w.second_moment, 0.9, h)
-                    for w, h in zip(worlds, h2, strict=True)
-                ],
-                GREY,
-                "--",
-            ),
-            "Gaussian of the same variance": (
-                [off_latent_error(np.eye(2)[:, :1], 0.9 / (0.9 + h) * np.outer(u, u), 0.9, h) for h in h2],
-                ORANGE,
-                "-.",
-            ),
-        }
-        for name, (values, color, dash) in rows.items():
+        latent = U[:2, :1]
+        worlds = [few_atoms([u, -u], latent, 0.9, h) for h in h2]
+        second = np.outer(u, u)
+        bound = [off_latent_error(latent, second, 0.9, h) for h in h2]
+        gaussian = [off_latent_error(latent, 0.9 / (0.9 + h) * second, 0.9, h) for h in h2]
+        for name, values, color, dash in (
+            ("exact, signs −1 and 1", [world.off_latent for world in worlds], BLUE, "-"),
+            ("bound, x₀ in place of E[x₀ | x]", bound, GREY, "--"),
+            ("Gaussian of the same variance", gaussian, ORANGE, "-."),
+        ):
             signs.plot(h2, np.array(values) * h2**2, dash, color=color, label=name)
         signs.set(
-            xscale="log",
             ylim=(0, None),
-            xlabel="variance h² of the diffusion noise",
             ylabel="h⁴ × error outside of the latent",
             title="any law, by Tweedie's formula: θ = 0.6",
+            **BY_NOISE,
         )
         legend(signs, 2, 0.19)
     return ax
@@ -253,8 +227,7 @@ def digits(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     """Does the latent of digits 0–4 serve 5–9? Angles, and the price of reuse by noise level."""
     h2 = np.geomspace(0.005, 0.9, 60 if is_paper(scale) else 9)
     found = reuse_report(digits_by_class(0, 4), digits_by_class(5, 9), 10, 1 - h2, h2)
-    with canvas(ax, (11.6, 4.6)) as ax:
-        ax, price = panels(ax, 1, 2)
+    with _two(ax) as (ax, price):
         order = np.arange(1, len(found.angles) + 1)
         ax.bar(order, np.degrees(found.angles), color=BLUE, width=0.7)
         ax.set(
@@ -275,14 +248,7 @@ def digits(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         if len(bad):
             price.axvspan(h2[0], bad[-1], color=RED, alpha=0.1, linewidth=0)
             price.text(h2[0] * 1.1, 0.02, "worse than\npredicting zero", fontsize=9.5)
-        price.set(
-            xscale="log",
-            yscale="log",
-            xlim=(h2[0], h2[-1]),
-            xlabel="variance h² of the diffusion noise, α² = 1 − h²",
-            ylabel="E‖s* − ŝ‖²",
-            title="the price of reuse",
-        )
+        price.set(yscale="log", xlim=(h2[0], h2[-1]), ylabel=ERROR, title="the price of reuse", **PRESERVING)
         legend(price, 2, 0.19)
     return ax
 

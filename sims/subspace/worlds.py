@@ -10,7 +10,7 @@ from porism.checks import finite_array, generator, integer, positive, require
 from porism.errors import AssumptionError
 from porism.results import Result
 from porism.theory.linalg import Frame, orthonormal
-from porism.theory.subspace._inputs import diffusion, semidefinite
+from porism.theory.subspace import reuse_error_general
 
 __all__ = [
     "ScoreError",
@@ -140,10 +140,8 @@ def latent_covariance(U: ArrayLike | Frame, signal: ArrayLike, noise: float) -> 
         raise ValueError(
             f"signal must be a number or one a column, got {spectrum.shape} for {columns.shape}; match them"
         )
-    if spectrum.min() < 0 or not 0 <= noise < math.inf:
-        raise ValueError(
-            f"signal and noise must be finite and >= 0, got {signal!r} and {noise!r}; pass variances"
-        )
+    if spectrum.min() < 0 or finite_array("noise", noise, 0) < 0:
+        raise ValueError(f"signal and noise must be >= 0, got {signal!r} and {noise!r}; pass variances")
     return np.asarray((columns * spectrum) @ columns.T + noise * np.eye(len(columns)))
 
 
@@ -202,8 +200,10 @@ def score_error_monte_carlo(
     True
     """
     columns = orthonormal("U_s", U_s)
-    values, vectors = semidefinite("covariance", covariance, len(columns))
-    alpha2, h2 = diffusion(alpha2, h2)
+    reuse_error_general(columns, covariance, alpha2, h2)  # checks all four arguments
+    C = finite_array("covariance", covariance)
+    values, vectors = np.linalg.eigh(C / 2 + C.T / 2)
+    values = np.maximum(values, 0.0)  # rounding may leave them below
     v = h2 if outside is None else positive("outside", outside)
     draw = generator(rng)
     shape = (integer("n", n, 2), len(columns))

@@ -7,19 +7,14 @@ import numpy as np
 
 from porism.theory.dynamics._laws import Equations
 
-__all__ = ["bound", "sign_changes"]
-
-
-def bound(law: Equations, s: float) -> float:
-    """Time at which the person alone would be as good as the AI."""
-    return math.log1p((law.q - s) / (1 - law.q)) / law.a
+__all__ = ["sign_changes"]
 
 
 def sign_changes(law: Equations, s: float, d: float) -> list[float]:
     """Times up to the bound at which performance less that without AI changes sign; the bound if none."""
     from scipy.optimize import brentq
 
-    end = bound(law, s)
+    end = math.log1p((law.q - s) / (1 - law.q)) / law.a  # then the person alone is as good as the AI
     orbit = law.orbit(s, d, end)
 
     def advantage(t: Any) -> Any:

@@ -1,12 +1,13 @@
 """Integration that both files share: one branch of a stable manifold, backward; one orbit, forward."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OFFSET", "PRECISE", "Velocity", "along", "boxed", "branch", "follow"]
+__all__ = ["OFFSET", "PRECISE", "Velocity", "along", "boxed", "branch", "follow", "unit"]
 
 Floats = NDArray[np.float64]
 Velocity = Callable[[float, Floats], Any]
@@ -21,11 +22,15 @@ STIFF = 2e4
 """Product of the fastest rate and the time from which on an implicit method is cheaper."""
 
 
+def unit(rate: float) -> float:
+    """Power of two next below a rate: with rates over it, tolerances in time that are absolute do no harm."""
+    return 2.0 ** (math.frexp(rate)[1] - 1)
+
+
 def branch(
     velocity: Velocity, start: Floats, slack: Callable[[Floats], float], span: float, slow: float = 0.0
 ) -> Any:
     """Integrate ``dy/dt = -velocity`` for `span`, or until `slack` < 0 or the speed is below `slow`."""
-    from scipy.integrate import solve_ivp
 
     def outside(t: float, y: Floats) -> float:
         return slack(y)
@@ -41,17 +46,25 @@ def branch(
     def backward(t: float, y: Floats) -> Floats:
         return -np.asarray(velocity(t, y), float)
 
-    return solve_ivp(
-        backward, (0.0, span), start, method="DOP853", dense_output=True, events=events, **PRECISE
-    )
+    return _solve(backward, span, start, method="DOP853", events=events)
 
 
 def follow(velocity: Velocity, start: Floats, end: float, rate: float) -> Any:
     """Integrate ``dy/dt = velocity`` from 0 to `end`; `rate` is the fastest one there is."""
+    return _solve(velocity, end, start, method="DOP853" if rate * end < STIFF else "Radau")
+
+
+def _solve(velocity: Velocity, end: float, start: Floats, **options: Any) -> Any:
     from scipy.integrate import solve_ivp
 
-    method = "DOP853" if rate * end < STIFF else "Radau"
-    return solve_ivp(velocity, (0.0, end), start, method=method, dense_output=True, **PRECISE)
+    with np.errstate(over="ignore", invalid="ignore"):  # in trial steps, which are then rejected
+        run = solve_ivp(velocity, (0.0, end), start, dense_output=True, **PRECISE, **options)
+    if run.status < 0:
+        raise ValueError(
+            f"orbits must be smooth, but integration stopped at time {run.t[-1]:.6g} of {end:.6g}: "
+            f"{run.message} Take a unit of time in which the rates are near 1"
+        )
+    return run
 
 
 def along(t: Floats, parts: int) -> Floats:

@@ -18,6 +18,12 @@ Floats = NDArray[np.float64]
 PIECES = 8
 """Points on each step of the integrator from which Newton's method starts."""
 
+APART = 1e10
+"""Largest ratio of a rate to a or b for which the curve is traced; under law B times the gain."""
+
+LATE = 1e300
+"""Latest time that is integrated to, in units of the fastest rate."""
+
 
 def _sigmoid(x: Any) -> Any:
     from scipy.special import expit
@@ -46,17 +52,17 @@ class Equations:
             return rise, self.k * d * (1 - d) * (self.q - s)
         return rise, self.k * (_sigmoid(self.gamma * (self.q - s)) - d)
 
-    def jacobian(self, s: Any, d: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        """Derivatives of both rates."""
+    def jacobian(self, s: Any, d: Any, trust: Any = None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """Derivatives of both rates; law B's sigmoid may be given, as at rest it is d, to all its digits."""
         top = -(self.a * (1 - d) + self.b * d), -(self.a * (1 - s) + self.b * s)
         if self.gamma is None:
             return top, (-self.k * d * (1 - d), self.k * (1 - 2 * d) * (self.q - s))
-        trust = _sigmoid(self.gamma * (self.q - s))
+        trust = _sigmoid(self.gamma * (self.q - s)) if trust is None else trust
         return top, (-self.k * self.gamma * trust * (1 - trust), np.full(np.shape(s), -self.k)[()])
 
     def eigenvalues(self, s: float, d: float) -> Floats:
-        """Real, as the product of the entries off the diagonal is not negative; smaller first."""
-        (p, u), (v, w) = self.jacobian(s, d)
+        """At a point of rest: real, as the entries off the diagonal have one sign; smaller first."""
+        (p, u), (v, w) = self.jacobian(s, d, d)
         if self.gamma is None and d in (0.0, 1.0):
             return np.sort([float(p), float(w)])
         half, root = (p + w) / 2, math.hypot((p - w) / 2, math.sqrt(float(u * v)))
@@ -67,18 +73,22 @@ class Equations:
     def rest(self) -> list[tuple[float, float]]:
         """Points of rest by increasing skill."""
         if self.gamma is None:
-            inner = [(self.q, self.saddle_delegation(self.q))] if 0 < self.q < 1 else []
+            up, down = self.a * (1 - self.q), self.b * self.q
+            inner = [(self.q, up / (up + down))] if 0 < self.q < 1 else []
             return [(0.0, 1.0), *inner, (1.0, 0.0)]
         from scipy.optimize import brentq
 
         gamma, shift = self.gamma, math.log(self.a) - math.log(self.b)
-        c = shift - gamma * self.q  # x - gamma sigmoid(x) = c for x = logit s, where logit d = shift - x
+        # x - gamma sigmoid(x) = c for x = logit s, where logit d = shift - x; beyond 1e4 both are 0 or 1
+        c = min(max(shift - gamma * self.q, -1e4 - gamma), 1e4)
+        beyond = 1 + 1e-12 * (abs(c) + gamma)  # more than the rounding of c
 
         def excess(x: float) -> float:
             return x - gamma * _sig(x) - c
 
-        fold = self.folds()
-        ends = [c - 1.0, *([math.log(s / (1 - s)) for s in fold] if fold else []), c + gamma + 1.0]
+        fold = self.fold()
+        turns = [] if fold is None else [math.log(fold) - math.log1p(-fold)]
+        ends = [c - beyond, *turns, *(-x for x in turns), c + gamma + beyond]
         found = []
         for low, high in itertools.pairwise(ends):
             if low < high and excess(low) * excess(high) < 0:
@@ -86,27 +96,21 @@ class Equations:
                 found.append((_sig(x), _sig(shift - x)))
         return found
 
-    def saddle_delegation(self, s: float) -> float:
-        """Delegation at which skill s stands still."""
-        return self.a * (1 - s) / (self.a * (1 - s) + self.b * s)
-
-    def folds(self) -> tuple[float, float] | None:
-        """Skills at which two points of rest of law B meet."""
+    def fold(self) -> float | None:
+        """Lower of the two skills, f and 1 - f, at which two points of rest of law B meet."""
         if self.gamma is None or self.gamma <= 4:
             return None
-        root = math.sqrt(1 - 4 / self.gamma)
-        return 2 / self.gamma / (1 + root), (1 + root) / 2  # their product is 1 / gamma
+        return 2 / self.gamma / (1 + math.sqrt(1 - 4 / self.gamma))
 
     def window(self) -> tuple[float, float] | None:
         """Qualities with two attracting points."""
         if self.gamma is None:
             return 0.0, 1.0
-        fold = self.folds()
+        fold = self.fold()
         if fold is None:
             return None
-        shift = math.log(self.a) - math.log(self.b)
-        low, high = (s + (shift + math.log1p(-s) - math.log(s)) / self.gamma for s in fold)
-        return low, high
+        shift, odds = math.log(self.a) - math.log(self.b), math.log1p(-fold) - math.log(fold)
+        return fold + (shift + odds) / self.gamma, 1 - fold + (shift - odds) / self.gamma
 
     def fixed(self, s: float, d: float, t: Floats) -> Floats:
         """Skill under constant delegation."""
@@ -118,39 +122,36 @@ class Equations:
         """Skill without AI."""
         return np.asarray(1 - (1 - s) * np.exp(-self.a * t))
 
+    def scaled(self) -> tuple["Equations", float]:
+        """The same flow in a unit of time in which the largest rate is in [1, 2), and that unit's inverse."""
+        unit = _flow.unit(max(self.a, self.b, self.k))
+        return dataclasses.replace(self, a=self.a / unit, b=self.b / unit, k=self.k / unit), unit
+
     def orbit(self, s: float, d: float, end: float) -> "Path":
         """The orbit from (s, d) up to a time."""
-        a, b, k, q, gamma = self.a, self.b, self.k, self.q, self.gamma
-        if end == 0 or (gamma is None and d in (0.0, 1.0)):
+        if end == 0 or (self.gamma is None and d in (0.0, 1.0)):
             return Path(
                 lambda t: (self.fixed(s, d, t), np.full(t.shape, d), np.full(t.shape, 1 - d)), None, end
             )
-        if gamma is None:
-            start = np.array([s, math.log(d) - math.log1p(-d)])
-            run = _flow.follow(self._odds, start, end, max(a, b, math.sqrt(k)))
+        law, unit = self.scaled()
+        last = min(end * unit, LATE)
+        odds = math.log(d) - math.log1p(-d) if self.gamma is None else d
+        slow = max(law.a, law.b)  # law A turns at the mean of both rates
+        fast = max(slow, math.sqrt(law.k * slow) if self.gamma is None else law.k)
+        run = _flow.follow(law.motion, np.array([s, odds]), last, fast)
 
-            def by_odds(t: Floats) -> tuple[Floats, Floats, Floats]:
-                skill, odds = run.sol(t)
-                return skill, _sigmoid(odds), _sigmoid(-odds)
+        def at(t: Floats) -> tuple[Floats, Floats, Floats]:
+            skill, given = run.sol(np.minimum(t, LATE / unit) * unit)
+            return skill, *((given, 1 - given) if self.gamma else (_sigmoid(given), _sigmoid(-given)))
 
-            return Path(by_odds, run.t, end)
+        return Path(at, run.t / unit, end)
 
-        def law(t: float, y: Floats) -> tuple[float, float]:
-            s, d = y
-            return a * (1 - d) * (1 - s) - b * d * s, k * (_sig(gamma * (q - s)) - d)
-
-        run = _flow.follow(law, np.array([s, d]), end, max(a, b, k))
-
-        def plain(t: Floats) -> tuple[Floats, Floats, Floats]:
-            skill, given = run.sol(t)
-            return skill, given, 1 - given
-
-        return Path(plain, run.t, end)
-
-    def _odds(self, t: float, y: Floats) -> tuple[float, float]:
-        """Law A in (s, logit d)."""
-        s, u = y
-        return self.a * _sig(-u) * (1 - s) - self.b * _sig(u) * s, self.k * (self.q - s)
+    def motion(self, t: float, y: Floats) -> tuple[float, float]:
+        """Law A in (s, logit d), where it is never stiff; law B in (s, d)."""
+        s, d = y
+        if self.gamma is None:
+            return self.a * _sig(-d) * (1 - s) - self.b * _sig(d) * s, self.k * (self.q - s)
+        return self.a * (1 - d) * (1 - s) - self.b * d * s, self.k * (_sig(self.gamma * (self.q - s)) - d)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,43 +218,37 @@ class Curve:
 
 def trace(law: Equations, saddle: Floats) -> Curve:
     """Follow the stable manifold of the saddle backward, with the area above it as a third state."""
+    most = max(law.a, law.b, law.k)
+    ratio, far = most / min(law.a, law.b), APART if law.gamma is None else min(APART / law.gamma, APART / 100)
+    if ratio > far:
+        raise ValueError(
+            f"learn and forget must be at least {1 / far:.3g} of the largest rate for a border to be traced, "
+            f"got {1 / ratio:.3g}; bring the rates closer together"
+        )
+    law, _ = law.scaled()
     s0, d0 = float(saddle[0]), float(saddle[1])
-    (p, u), (v, w) = (tuple(float(x) for x in row) for row in law.jacobian(s0, d0))
+    (p, u), (v, w) = (tuple(float(x) for x in row) for row in law.jacobian(s0, d0, d0))
     rate = float(law.eigenvalues(s0, d0)[0])
-    a, b, k, q, gamma = law.a, law.b, law.k, law.q, law.gamma
-    # eigenvector (1, y) from the better conditioned row: u < 0, v < 0, and rate <= p, w
-    slope = (rate - p) / u if abs(rate - p) >= abs(rate - w) else v / (rate - w)
-    if gamma is None:
-        slope /= d0 * (1 - d0)  # d(logit d)
-        y0 = math.log(a * (1 - s0)) - math.log(b * s0)
+    replicator = law.gamma is None
+    if replicator:  # in (s, logit d)
+        y0, slope = math.log(law.a * (1 - s0)) - math.log(law.b * s0), -law.k / rate
+    else:  # eigenvector (1, y) from the better conditioned row: u < 0, v < 0, and rate <= p, w
+        y0, slope = d0, (rate - p) / u if abs(rate - p) >= abs(rate - w) else v / (rate - w)
 
-        def velocity(t: float, y: Floats) -> tuple[float, float, float]:
-            s, odds = y[0], y[1]
-            kept, given = _sig(-odds), _sig(odds)
-            rise = a * kept * (1 - s) - b * given * s
-            return rise, k * (q - s), kept * rise
+    def velocity(t: float, y: Floats) -> tuple[float, float, float]:
+        rise, turn = law.motion(t, y[:2])
+        return rise, turn, (_sig(-y[1]) if replicator else 1 - y[1]) * rise
 
-        def slack(y: Floats) -> float:
-            return float(min(y[0], 1 - y[0]))
+    def slack(y: Floats) -> float:
+        return float(min(y[0], 1 - y[0]) if replicator else min(y[0], 1 - y[0], y[1], 1 - y[1]))
 
-        def share(y: Floats) -> Floats:
-            return np.asarray(_sigmoid(y[1]))
+    def share(y: Floats) -> Floats:
+        return np.asarray(_sigmoid(y[1]) if replicator else y[1])
 
-    else:
-        y0 = d0
+    def rise(y: Floats) -> Floats:
+        return np.asarray(law.velocity(y[0], share(y))[0])
 
-        def velocity(t: float, y: Floats) -> tuple[float, float, float]:
-            s, d = y[0], y[1]
-            rise = a * (1 - d) * (1 - s) - b * d * s
-            return rise, k * (_sig(gamma * (q - s)) - d), (1 - d) * rise
-
-        def slack(y: Floats) -> float:
-            return float(min(y[0], 1 - y[0], y[1], 1 - y[1]))
-
-        def share(y: Floats) -> Floats:
-            return np.asarray(y[1])
-
-    step = _flow.OFFSET * min(1.0, 1 / slope) * min(s0, 1 - s0, d0, 1 - d0)
+    step = _flow.OFFSET * min(s0, 1 - s0, (1.0 if replicator else min(d0, 1 - d0)) / slope)
     runs, area = [], 0.0
     for sign in (-1.0, 1.0):
         start = np.array([s0 + sign * step, y0 + sign * step * slope, 0.0])
@@ -263,9 +258,5 @@ def trace(law: Equations, saddle: Floats) -> Curve:
     left, right = (run.sol(_flow.along(run.t, PIECES)) for run in runs)
     points = np.hstack([np.stack([y[0], share(y)])[:, ::way] for y, way in ((left, -1), (right, 1))]).T
     area += max(float(left[0, -1]), 0.0)  # left of where it leaves through d = 0, all starts lose
-
-    def rise(y: Floats) -> Floats:
-        given = share(y)
-        return np.asarray(a * (1 - given) * (1 - y[0]) - b * given * y[0])
 
     return Curve(saddle, (runs[0], runs[1]), rise, share, np.clip(points, 0.0, 1.0), min(max(area, 0.0), 1.0))

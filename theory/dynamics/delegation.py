@@ -179,6 +179,8 @@ class DelegationModel(Result):
         ------
         AssumptionError
             If there is no interior saddle, hence one basin: quality outside of `bistable_window`.
+        ValueError
+            If learn or forget is below 1e-10 of the largest rate; under law B below 1e-8 or gain times 1e-10.
 
         Notes
         -----
@@ -235,6 +237,11 @@ class DelegationModel(Result):
         float
             In [0, 1]; 0 or 1 where there is one basin (low if it rests at a skill below one half).
 
+        Raises
+        ------
+        ValueError
+            As `separatrix`, if rates are too far apart.
+
         Notes
         -----
         A third state of the run that traces the separatrix: eight digits in a few ten milliseconds. It grows
@@ -268,7 +275,7 @@ class DelegationModel(Result):
         Raises
         ------
         ValueError
-            If the start is outside of the unit square.
+            If the start is outside of the unit square, or rates are too far apart, as for `separatrix`.
 
         Examples
         --------
@@ -331,11 +338,13 @@ class DelegationModel(Result):
         Raises
         ------
         ValueError
-            If the start is outside of the unit square or a time negative or not finite.
+            If the start is outside of the unit square, a time negative or not finite, t has two axes, or
+            quality or gain is so large that no step is small enough.
 
         Notes
         -----
-        DOP853 with 1e-11 a step, in (s, logit d) under law A; Radau where law B is stiff.
+        DOP853 with 1e-11 a step, in (s, logit d) under law A; Radau where the last time is 2e4 and more times
+        that of the fastest rate.
 
         Examples
         --------
@@ -344,7 +353,10 @@ class DelegationModel(Result):
         [0.52993472, 0.45848693]
         """
         s, d, times = probability("s0", s0), probability("d0", d0), np.atleast_1d(_times(t))
+        if times.ndim > 1:
+            raise ValueError(f"t must have at most one axis, got shape {times.shape}; pass t.ravel()")
         skill, given, kept = self._equations.orbit(s, d, float(times.max(initial=0.0)))(times)
+        skill = np.clip(skill, 0.0, 1.0)  # rounding may leave the ends
         performance = kept * skill + given * self.quality
         return Orbit(times, skill, given, performance, self._equations.alone(s, times))
 
@@ -373,7 +385,7 @@ class DelegationModel(Result):
         >>> DelegationModel(1, 0.6, 1, 0.7).performance(0.45, 0.5, [0.0, 1.0]).round(6).tolist()
         [0.575, 0.623508]
         """
-        return self.trajectory(s0, d0, t).performance.reshape(np.shape(t))
+        return self.trajectory(s0, d0, np.ravel(t)).performance.reshape(np.shape(t))
 
     def crossing_time(self, s0: float, d0: float) -> float | None:
         """Time from which on the AI is a loss for good (SD-9).

@@ -90,11 +90,6 @@ class Separatrix:
         """Points (s, d) along the curve, shape (N, 2), by increasing s."""
         return self._curve.points.copy()
 
-    @property
-    def area_above(self) -> float:
-        """Area of the starts above the border, those that end with low skill."""
-        return self._curve.area
-
 
 def _unit(name: str, value: ArrayLike) -> Floats:
     array = finite_array(name, value)

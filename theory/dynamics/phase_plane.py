@@ -125,9 +125,9 @@ class PhasePlane:
         box: ArrayLike = ((0.0, 1.0), (0.0, 1.0)),
         jac: Callable[..., Any] | None = None,
     ) -> None:
-        for name, function in (("f", f), ("jac", jac)):
-            if not callable(function) and (name, function) != ("jac", None):
-                raise TypeError(f"{name} must be a function of x and y, got {function!r}; pass a callable")
+        _function("f", f)
+        if jac is not None:
+            _function("jac", jac)
         sides = finite_array("box", box, 2)
         if sides.shape != (2, 2) or not (sides[:, 0] < sides[:, 1]).all():
             raise ValueError(
@@ -135,6 +135,7 @@ class PhasePlane:
             )
         self.f, self.jac, self.box = f, jac, ((sides[0, 0], sides[0, 1]), (sides[1, 0], sides[1, 1]))
         self._low, self._high = sides[:, 0].copy(), sides[:, 1].copy()
+        self._size = self._high - self._low
         grid = np.stack(np.meshgrid(*(np.linspace(a, b, 9)[1:-1] for a, b in sides)))
         try:
             speed = self.velocity(*grid)
@@ -146,10 +147,6 @@ class PhasePlane:
         if not np.isfinite(speed).all():
             raise ValueError("f must be finite inside the box, got NaN or infinity; choose another box")
         self._scale = max(float(np.abs(speed / self._size[:, None, None]).max()), 1e-300)
-
-    @property
-    def _size(self) -> Floats:
-        return np.asarray(self._high - self._low)
 
     def velocity(self, x: ArrayLike, y: ArrayLike) -> Floats:
         """Evaluate f.
@@ -235,9 +232,7 @@ class PhasePlane:
 
     def _at(self, point: Floats) -> Equilibrium:
         values = np.linalg.eigvals(self.jacobian(*point))
-        values = (
-            np.sort(values.real) if np.isrealobj(values) or not values.imag.any() else np.sort_complex(values)
-        )
+        values = np.sort_complex(values) if np.iscomplex(values).any() else np.sort(values.real)
         return Equilibrium(point, values, classify(values))
 
     def separatrix(self, saddle: Equilibrium | ArrayLike) -> Floats:
@@ -282,13 +277,8 @@ class PhasePlane:
     def _trace(self, saddle: Equilibrium | ArrayLike) -> tuple[Floats, float]:
         """Points along the separatrix, and the integral of y dx."""
         given = saddle.point if isinstance(saddle, Equilibrium) else saddle
-        point = finite_array("saddle", given, 1)
-        if (
-            point.shape != (2,)
-            or not (
-                (point >= self._low - 1e-9 * self._size) & (point <= self._high + 1e-9 * self._size)
-            ).all()
-        ):
+        point, room = finite_array("saddle", given, 1), 1e-9 * self._size
+        if point.shape != (2,) or not np.all((self._low - room <= point) & (point <= self._high + room)):
             raise ValueError(
                 f"saddle must be a point (x, y) of the box, got {point.tolist()}; see equilibria()"
             )
@@ -299,17 +289,18 @@ class PhasePlane:
                 f"saddle must be an equilibrium with eigenvalues of both signs, got {values} at speed "
                 f"{speed:.3g}; choose one of kind 'saddle' from equilibria()"
             )
-        rate = float(values.real.min())
+        unit = _flow.unit(self._scale)
+        rate, scale = float(values.real.min()) / unit, self._scale / unit
         vector = np.real(vectors[:, int(np.argmin(values.real))])
         vector = vector / float(np.abs(vector / self._size).max())  # of the size of the box
-        span, f = 300.0 / abs(rate) + 300.0 / self._scale, self.f
+        span, f = 300.0 / abs(rate) + 300.0 / scale, self.f
 
         def velocity(t: float, state: Floats) -> tuple[float, float, float]:
-            vx, vy = f(state[0], state[1])
-            return float(vx), float(vy), float(state[1] * vx)
+            vx, vy = (float(part) / unit for part in f(state[0], state[1]))
+            return vx, vy, float(state[1]) * vx
 
         slack = _flow.boxed(self._low, self._high, 1e-12)
-        slow = min(1e-11 * self._scale * float(self._size.min()), 1e-3 * _flow.OFFSET * abs(rate))
+        slow = min(1e-11 * scale * float(self._size.min()), 1e-3 * _flow.OFFSET * abs(rate))
         halves, area = [], 0.0
         for sign in (-1.0, 1.0):
             start = point + sign * _flow.OFFSET * vector
@@ -422,6 +413,8 @@ class PhasePlane:
 
         Raises
         ------
+        TypeError
+            If the weight is not callable.
         ValueError
             If n is below 1 or the divergence is not finite.
 
@@ -435,6 +428,7 @@ class PhasePlane:
         >>> plane.dulac(lambda x, y: 1 / (x * y)) < 0
         True
         """
+        _function("weight", weight)
         count = integer("n", n, 1)
         sides = [low + (high - low) * (np.arange(count) + 0.5) / count for low, high in self.box]
         x, y = np.meshgrid(*sides)
@@ -469,3 +463,8 @@ class PhasePlane:
             The axes drawn on.
         """
         return _boundary.portrait(self, ax, n)
+
+
+def _function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise TypeError(f"{name} must be a function of x and y, got {value!r}; pass a callable")

@@ -1,5 +1,6 @@
 """Checks and log-space helpers that the modules on policies share."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,21 +53,29 @@ def log_policy(name: str, value: ArrayLike, ndim: int | None = 1) -> Floats:
     return array
 
 
-def same_support(log_ref: Floats, log_experts: Floats) -> None:
-    """Experts must be positive exactly where the reference is."""
-    if log_experts.shape[-1] != log_ref.shape[-1]:
-        raise ValueError(
-            f"log_experts must have {log_ref.shape[-1]} outcomes as log_ref, got shape {log_experts.shape}"
-        )
-    off = np.isneginf(log_experts) != np.isneginf(log_ref)
+def log_policies(name: str, value: ArrayLike, log_ref: Floats) -> Floats:
+    """Rows of log-probabilities that are positive exactly where the reference is."""
+    rows = log_policy(name, value, 2)
+    if rows.shape[1] != len(log_ref):
+        raise ValueError(f"{name} must have {len(log_ref)} outcomes as log_ref, got shape {rows.shape}")
+    off = np.isneginf(rows) != np.isneginf(log_ref)
     if off.any():
-        wrong = np.argwhere(off)
-        expert, outcome = (int(i) for i in wrong[0])
+        row, outcome = (int(i) for i in np.argwhere(off)[0])
         signs = ("positive", "zero") if np.isneginf(log_ref[outcome]) else ("zero", "positive")
         raise ValueError(
-            f"log_experts must have the support of log_ref, but expert {expert} is {signs[0]} at outcome "
-            f"{outcome}, where the reference is {signs[1]}; train experts from this reference"
+            f"{name} must have the support of log_ref, but row {row} is {signs[0]} at outcome {outcome}, "
+            f"where the reference is {signs[1]}; train policies from this reference"
         )
+    return rows
+
+
+def scaled(reward: Floats, beta: float | Floats) -> Floats:
+    """Rewards in units of a temperature, nats."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(reward / beta)
+    if not np.isfinite(found).all():
+        raise ValueError("reward / beta must be finite, got an overflow; raise beta, or rescale both")
+    return found
 
 
 def betas(name: str, value: ArrayLike) -> Floats:
@@ -98,7 +107,13 @@ def combined(log_ref: Floats, log_experts: Floats, a: Floats, base: bool = True)
     mixed = np.asarray(a @ (log_experts if whole else log_experts[:, on]))
     if base:
         mixed += (1 - a.sum()) * (log_ref if whole else log_ref[on])
-    mixed -= mixed.max()  # in place: a prediction takes little more than these passes
+    top = float(mixed.max())
+    if not math.isfinite(top):
+        raise ValueError(
+            f"coefficients must be small enough for finite logarithms, got one of {np.abs(a).max():.3g}; "
+            "rescale the reward"
+        )
+    mixed -= top  # in place: a prediction takes little more than these passes
     mixed -= np.log(np.exp(mixed).sum())
     if whole:
         return mixed

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer, one_of, positive, probability
+from porism.checks import finite_array, integer, not_negative, one_of, positive, probability
 from porism.errors import AssumptionError
 
 __all__: list[str] = []
@@ -20,16 +20,14 @@ LARGE = 500
 
 
 def options(
-    group_size: int, rule: str, ddof: int, eps: float, suppress: float, alpha: float
+    group_size: int, rule: str, ddof: int = 0, eps: float = 0.0, suppress: float = 0.0, alpha: float = 1.0
 ) -> tuple[int, float, float, float]:
     """Checked options of a rule."""
     one_of("rule", rule, RULES)
     integer("ddof", ddof, 0)
     if ddof >= group_size:
         raise ValueError(f"ddof must be < the group size {group_size}, got {ddof}; sample larger groups")
-    small = float(finite_array("eps", eps, 0))
-    if small < 0:
-        raise ValueError(f"eps must be >= 0, got {small}; it keeps divisors from zero")
+    small = not_negative("eps", eps)
     share, target = probability("suppress", suppress), positive("alpha", alpha)
     if share and rule != "asymmetric":
         raise ValueError(
@@ -44,10 +42,14 @@ def advantages(
     rewards: Floats, rule: str, ddof: int, eps: float, suppress: float, alpha: float, batch: Floats | float
 ) -> Floats:
     """Advantages of rows of rewards with the batch mean given; options are checked."""
-    mean = rewards.mean(axis=-1, keepdims=True)
-    deviation, size = rewards - mean, rewards.shape[-1]
-    equal = np.ptp(rewards, axis=-1, keepdims=True) == 0
+    # squares of rewards near one: a power of two rounds nothing
+    exponent = np.frexp(np.abs(rewards).max(axis=-1, keepdims=True))[1]
+    unit, size = np.ldexp(rewards, -exponent), rewards.shape[-1]
+    mean = unit.mean(axis=-1, keepdims=True)
+    deviation = unit - mean
+    equal = np.ptp(unit, axis=-1, keepdims=True) == 0
     std = np.sqrt((deviation**2).sum(axis=-1, keepdims=True) / (size - ddof))
+    mean, deviation, std = (np.ldexp(part, exponent) for part in (mean, deviation, std))
     return weigh(deviation, mean, std, equal, rule, eps, suppress, alpha, batch)
 
 
@@ -141,14 +143,7 @@ def tables(group_size: Any, rule: Any, options_: dict[str, Any]) -> tuple[int, F
         )
     if not isinstance(rule, str):
         return size, *_pair(rule, size, found)
-    chosen = options(
-        size,
-        rule,
-        found.get("ddof", 0),
-        found.get("eps", 0.0),
-        found.get("suppress", 0.0),
-        found.get("alpha", 1.0),
-    )
+    chosen = options(size, rule, **found)
     law = np.ones(1)
     if rule == "a_grae":
         for p in others:

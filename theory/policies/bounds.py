@@ -6,10 +6,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, positive
+from porism.checks import finite_array, not_negative, positive
 from porism.results import Result
 
-__all__ = ["TiltCertificate", "certificate", "expert_error", "from_oscillation"]
+__all__ = ["TiltCertificate", "certificate", "expert_error"]
 
 Floats = NDArray[np.float64]
 
@@ -82,44 +82,13 @@ def certificate(residual: ArrayLike, beta: float) -> TiltCertificate:
     e = finite_array("residual", residual)
     if e.size == 0:
         raise ValueError("residual must have at least one entry, got none; pass one an outcome")
-    return from_oscillation(float(np.ptp(e)) / positive("beta", beta), beta)
+    return _from_oscillation((float(e.max()) - float(e.min())) / positive("beta", beta), beta)
 
 
-def from_oscillation(oscillation: float, beta: float) -> TiltCertificate:
-    """Bounds from the oscillation of a log-ratio error (PO-5), as `certificate` has them.
-
-    ``D, D^2/8, tanh(D/4), beta D^2/8``.
-
-    Parameters
-    ----------
-    oscillation : float
-        Max minus min D, nats, >= 0.
-    beta : float
-        Temperature, > 0.
-
-    Returns
-    -------
-    TiltCertificate
-        Upper bounds.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
-    References
-    ----------
-    Hoeffding (1963), lemma 1, for KL; our derivation for TV.
-
-    Examples
-    --------
-    >>> from_oscillation(2.0, 1.0).kl
-    0.5
-    """
-    width = float(finite_array("oscillation", oscillation, 0))
-    if width < 0:
-        raise ValueError(f"oscillation must be >= 0, got {width}; pass max minus min")
-    kl = width**2 / 8
+def _from_oscillation(oscillation: float, beta: float) -> TiltCertificate:
+    """Bounds from max minus min of a log-ratio error, nats, as `certificate` has them."""
+    width = not_negative("oscillation", oscillation)
+    kl = width * width / 8
     return TiltCertificate(width, kl, math.tanh(width / 4), positive("beta", beta) * kl)
 
 

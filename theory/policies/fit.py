@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, one_of, positive
+from porism.checks import finite_array, not_negative, one_of, positive
 from porism.errors import AssumptionError, NumericalWarning, UndecidedError
 from porism.results import Result
-from porism.theory.policies import _inputs, _moment, bounds
-from porism.theory.policies.bounds import TiltCertificate
+from porism.theory.policies import _inputs, _moment
+from porism.theory.policies.bounds import TiltCertificate, _from_oscillation
 
 __all__ = ["METHODS", "TiltFit", "TiltedExperts", "fit_coefficients"]
 
@@ -149,29 +149,27 @@ class TiltFit(Result):
         if distance is not None:
             if oscillation is not None or self.method != "least_squares":
                 raise ValueError("distance must stand alone, with least squares; drop it or oscillation")
-            far = float(finite_array("distance", distance, 0))
-            if far < 0:
-                raise ValueError(f"distance must be >= 0, got {far}; it is a largest absolute difference")
-            oscillation = 2 * far / self.beta * (1 + self._gain())
-            if oscillation < seen * (1 - 1e-9) - 1e-12:  # rounding of a fit without residual
+            far = not_negative("distance", distance)
+            bound = 2 * far / self.beta * (1 + self._gain())
+            if bound < seen * (1 - 1e-9) - 1e-12:  # rounding of a fit without residual
                 raise ValueError(
                     f"distance must explain the sample, whose residual oscillates by {seen:.6g} nats, more "
-                    f"than {oscillation:.6g}; raise it"
+                    f"than {bound:.6g}; raise it"
                 )
-            return bounds.from_oscillation(max(oscillation, seen), self.beta)
-        if oscillation is None:
-            if not self.covers:
-                raise AssumptionError(
-                    f"the residual is known at sampled outcomes only, where it oscillates by {seen:.3g}; "
-                    "pass oscillation=, a bound in nats for all outcomes"
+        elif oscillation is not None:
+            bound = float(finite_array("oscillation", oscillation, 0))
+            if bound < seen:
+                raise ValueError(
+                    f"oscillation must be >= {seen:.6g}, seen in the sample, got {bound:.6g}; cover all of it"
                 )
-            return bounds.from_oscillation(seen, self.beta)
-        bound = float(finite_array("oscillation", oscillation, 0))
-        if bound < seen:
-            raise ValueError(
-                f"oscillation must be >= {seen:.6g} as seen in the sample, got {bound:.6g}; cover all of it"
+        elif self.covers:
+            bound = seen
+        else:
+            raise AssumptionError(
+                f"the residual is known at sampled outcomes only, where it oscillates by {seen:.3g}; "
+                "pass oscillation=, a bound in nats for all outcomes"
             )
-        return bounds.from_oscillation(bound, self.beta)
+        return _from_oscillation(max(bound, seen), self.beta)
 
 
 def fit_coefficients(
@@ -225,8 +223,9 @@ def fit_coefficients(
     Notes
     -----
     Unique coefficients need rank K + 1 of the sampled rows ``[L_s, 1]``, counted without weights at
-    ``max(n, K + 1) eps`` times their largest singular value, or the largest logarithm, whose rounding is in
-    them. With redundant experts the prediction is unique as soon as that rank is the rank over all outcomes.
+    ``max(n, K + 1) eps`` times their largest singular value, or the largest logarithm at the samples, whose
+    rounding is in them. With redundant experts the prediction is unique as soon as that rank is the rank over
+    all outcomes.
     Rows are solved in order of weight by QR with column pivoting. Cost O((n + V) K^2); "moment" O(V K^2) a
     Newton step, some ten of them.
 
@@ -273,12 +272,11 @@ class TiltedExperts(Result):
     _place: NDArray[np.int64] = dataclasses.field(init=False, repr=False)
     _weight: Floats = dataclasses.field(init=False, repr=False)
     _L: Floats = dataclasses.field(init=False, repr=False)
-    _noise: float = dataclasses.field(init=False, repr=False)
+    _size: Floats = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         ref = _inputs.log_policy("log_ref", self.log_ref)
-        experts = _inputs.log_policy("log_experts", self.log_experts, 2)
-        _inputs.same_support(ref, experts)
+        experts = _inputs.log_policies("log_experts", self.log_experts, ref)
         on = np.isfinite(ref)
         log_on, inside = (ref, experts) if on.all() else (ref[on], experts[:, on])
         weight = np.exp(log_on)
@@ -291,7 +289,7 @@ class TiltedExperts(Result):
             "_place": np.cumsum(on) - 1,
             "_weight": weight,
             "_L": np.ascontiguousarray((ratios - centre[:, None]).T),  # samples pick rows
-            "_noise": -min(float(log_on.min()), float(inside.min())),
+            "_size": -np.minimum(log_on, inside.min(axis=0, initial=0.0)),  # largest logarithm, by outcome
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -344,10 +342,10 @@ class TiltedExperts(Result):
                 f"samples must cover the support for method='moment', got {len(np.unique(picked))} of "
                 f"{len(L)} outcomes; use 'least_squares'"
             )
-        place, ratio = self._place[picked], reward / temperature
+        place, ratio = self._place[picked], _inputs.scaled(reward, temperature)
         rows, K = L[place], L.shape[1]
-        noise = self._noise
-        rank = _rank(rows, noise)
+        matrix = np.column_stack([rows, np.ones(len(rows))])
+        rank = _rank(matrix, self._size[place])
         basis = _row_space(rows, rank)
         if method == "moment":
             mean = np.bincount(place, ratio, len(L)) / np.bincount(place, minlength=len(L))
@@ -357,10 +355,12 @@ class TiltedExperts(Result):
             a = basis @ (_moment.match(log_on, features, goal) if rank > 1 else np.zeros(0))
             intercept = float(weight @ (mean - L @ a) / weight.sum())
         else:
-            y = _weighted(np.column_stack([rows @ basis, np.ones(len(rows))]), ratio, self.log_ref[picked])
+            if rank <= K:
+                matrix = np.column_stack([rows @ basis, matrix[:, -1]])
+            y = _weighted(matrix, ratio, self.log_ref[picked])
             a, intercept = basis @ y[:-1], float(y[-1])
         identifiable = rank == K + 1
-        whole = identifiable or rank == _rank(L, noise)
+        whole = identifiable or rank >= _rank(np.column_stack([L, np.ones(len(L))]), self._size)
         if not identifiable:
             warnings.warn(
                 f"the sample has rank {rank}, unique coefficients need {K + 1}; the prediction is "
@@ -384,14 +384,14 @@ class TiltedExperts(Result):
         )
 
 
-def _rank(rows: Floats, noise: float) -> int:
+def _rank(matrix: Floats, sizes: Floats) -> int:
     """Rank of ``[rows, 1]``; differences of logarithms carry the rounding of the larger ones."""
-    matrix: Floats = np.column_stack([rows, np.ones(len(rows))])
     n, width = matrix.shape
     if n > 30 * width:
         matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
     s = np.linalg.svd(matrix, compute_uv=False)
-    return int(np.count_nonzero(s > max(n, width) * np.finfo(np.float64).eps * max(s[0], noise)))
+    least = max(n, width) * np.finfo(np.float64).eps * max(s[0], sizes.max())
+    return max(1, int(np.count_nonzero(s > least)))  # the column of ones is exact
 
 
 def _row_space(rows: Floats, rank: int) -> Floats:

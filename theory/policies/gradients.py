@@ -104,7 +104,8 @@ def unsampled_drift(pi: ArrayLike, actions: Any, advantages: ArrayLike) -> float
     >>> round(unsampled_drift([0.4, 0.3, 0.2, 0.1], [0, 0, 1, 2], [1, 1, -1, -1]), 12)
     -0.075
     """
-    return float(-np.asarray(pi, dtype=np.float64) @ logit_gradient(pi, actions, advantages))
+    gradient = logit_gradient(pi, actions, advantages)
+    return float(-np.asarray(pi, dtype=np.float64) @ gradient)
 
 
 def effective_number(pi: ArrayLike, correct: Any) -> Floats:
@@ -144,6 +145,8 @@ def effective_number(pi: ArrayLike, correct: Any) -> Floats:
             f"correct must be {weights.shape[-1:]} bools, got {right.dtype} of shape {right.shape}"
         )
     inside = weights[..., right]
+    # sums of weights near one: a power of two rounds nothing
+    inside = np.ldexp(inside, -np.frexp(inside.max(axis=-1, keepdims=True, initial=0.0))[1])
     total = inside.sum(axis=-1, keepdims=True)
     if (inside < 0).any() or not (total > 0).all():
         raise ValueError("pi must be >= 0 and have probability on right actions; its entropy is undefined")
@@ -194,6 +197,7 @@ def aggregate_weights(advantages: ArrayLike, lengths: Any, how: str = "seq_mean"
         raise ValueError(f"lengths must have one entry an advantage, {a.shape}, got {size.shape}")
     if (size < 1).any():
         raise ValueError(f"lengths must be >= 1, got {size.min()}; drop empty samples")
+    size = size.astype(np.float64)  # short ints would overflow
     if how == "sum":
         return np.asarray(a / len(a))
     return np.asarray(a / (len(a) * size) if how == "seq_mean" else a / size.sum())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, one_of, probability
+from porism.checks import finite_array, one_of
 from porism.errors import NumericalWarning
 from porism.theory.policies import _rules
 from porism.theory.policies.gradients import (
@@ -122,7 +122,7 @@ def group_advantages(
             "groups of one sample have no advantages; zeros returned", NumericalWarning, stacklevel=2
         )
         return np.zeros_like(r)
-    return _rules.advantages(r, rule, *chosen, r.mean() if r.size else 0.0)
+    return _rules.advantages(r, rule, *chosen, r.mean() if rule == "a_grae" and r.size else 0.0)
 
 
 def outcome_weights(group_size: int, rule: str = "zscore", **options: Any) -> tuple[Floats, Floats]:
@@ -321,9 +321,4 @@ def _closed(rule: Any, options: dict[str, Any]) -> tuple[str, float]:
         raise ValueError(
             f"{sorted(set(options) - {'suppress'})[0]} acts in finite groups only; leave it out of the limit"
         )
-    share = probability("suppress", options.get("suppress", 0.0))
-    if share and rule != "asymmetric":
-        raise ValueError(
-            f"suppress must be 0 with rule {rule!r}, got {share}; it acts with 'asymmetric' only"
-        )
-    return str(rule), share
+    return str(rule), _rules.options(2, rule, **options)[2]

@@ -98,8 +98,10 @@ class SoftmaxPolicy(Result):
         if np.isneginf(theirs[on]).any():
             return float("inf")
         d = theirs[on] - mine[on]
-        # sum p (e^d - 1 - d): every term is >= 0, so that nothing cancels near zero
-        return float(np.exp(mine[on]) @ (np.expm1(d) - d) + np.exp(theirs[~on]).sum())
+        p, q = np.exp(mine[on]), np.exp(theirs[on])
+        # terms q - p - p d are >= 0, and near zero nothing cancels in p (e^d - 1 - d)
+        terms = np.where(d < 1, p * (np.expm1(np.minimum(d, 1.0)) - d), q - p - p * d)
+        return float(terms.sum() + np.exp(theirs[~on]).sum())
 
     def tilt(self, reward: ArrayLike, beta: float) -> "SoftmaxPolicy":
         """Policy proportional to ``pi e^(r / beta)``, the maximiser of ``E r - beta KL(. || pi)``.
@@ -122,7 +124,7 @@ class SoftmaxPolicy(Result):
             If an argument is out of range or of another shape.
         """
         r = self._row("reward", reward)
-        return SoftmaxPolicy(self.log_prob + r / positive("beta", beta))
+        return SoftmaxPolicy(self.log_prob + _inputs.scaled(r, positive("beta", beta)))
 
     def _row(self, name: str, value: ArrayLike) -> Floats:
         array = finite_array(name, value, 1)

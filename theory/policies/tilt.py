@@ -61,7 +61,8 @@ def tilt(log_ref: ArrayLike, reward: ArrayLike, beta: ArrayLike) -> Floats:
     TypeError
         If an argument does not hold real numbers.
     ValueError
-        If beta is not positive, pi0 is not normalised, a reward is not finite, or shapes do not fit.
+        If beta is not positive, pi0 is not normalised, a reward or reward / beta is not finite, or shapes do
+        not fit.
 
     Notes
     -----
@@ -85,7 +86,7 @@ def tilt(log_ref: ArrayLike, reward: ArrayLike, beta: ArrayLike) -> Floats:
         raise ValueError(
             f"beta must be one number, or one a row of reward, got shapes {temperature.shape} and {r.shape}"
         )
-    return _inputs.normalise(ref + r / temperature[..., None])
+    return _inputs.normalise(ref + _inputs.scaled(r, temperature[..., None]))
 
 
 def objective(log_policy: ArrayLike, log_ref: ArrayLike, reward: ArrayLike, beta: float) -> float:
@@ -184,8 +185,7 @@ def combine(log_ref: ArrayLike, log_experts: ArrayLike, coefficients: ArrayLike,
     array([0.4791, 0.1476, 0.3733])
     """
     ref = _inputs.log_policy("log_ref", log_ref)
-    experts = _inputs.log_policy("log_experts", log_experts, 2)
-    _inputs.same_support(ref, experts)
+    experts = _inputs.log_policies("log_experts", log_experts, ref)
     a = finite_array("coefficients", coefficients, 1)
     if len(a) != len(experts):
         raise ValueError(f"coefficients must have one entry an expert, {len(experts)}, got {len(a)}")
@@ -300,10 +300,9 @@ def log_ratio_rank(log_ref: ArrayLike, log_policies: ArrayLike, rtol: float = 1e
     2
     """
     ref = _inputs.log_policy("log_ref", log_ref)
-    policies = _inputs.log_policy("log_policies", log_policies, 2)
-    _inputs.same_support(ref, policies)
+    policies = _inputs.log_policies("log_policies", log_policies, ref)
     on = np.isfinite(ref)
     ratios = policies[:, on] - ref[on]
     s = np.linalg.svd(ratios - ratios.mean(axis=1, keepdims=True), compute_uv=False)
     share = positive("rtol", rtol)
-    return LogRatioSpectrum(s, int(np.count_nonzero(s > share * s[0])), share)
+    return LogRatioSpectrum(s, int(np.count_nonzero(s > share * s.max(initial=0.0))), share)

@@ -203,7 +203,7 @@ def _tree(log_conditionals: Sequence[ArrayLike], shape: tuple[int, ...]) -> list
 def _values(tree: list[Floats], reward: Floats, beta: float) -> list[Floats]:
     values = [reward]
     for conditional in reversed(tree):
-        values.insert(0, beta * _inputs.log_sum(conditional + values[0] / beta))
+        values.insert(0, beta * _inputs.log_sum(conditional + _inputs.scaled(values[0], beta)))
     return values
 
 

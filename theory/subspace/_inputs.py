@@ -1,5 +1,6 @@
 """Checks that the laws share."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 
 from porism.checks import finite_array, positive
 
-__all__ = ["diffusion", "semidefinite"]
+__all__ = ["diffusion", "in_range", "semidefinite"]
 
 # eigenvalues of a covariance below minus this share of the largest are more than rounding
 _NEGATIVE = 1e-10
@@ -19,6 +20,13 @@ def diffusion(alpha2: Any, h2: Any) -> tuple[float, float]:
     if factor > 1:
         raise ValueError(f"alpha2 must be in (0, 1], got {factor!r}; pass the squared factor of the data")
     return factor, positive("h2", h2)
+
+
+def in_range(error: float, h2: float) -> float:
+    """An expected squared error that is a float; it grows like ``1 / h^4``."""
+    if not math.isfinite(error):
+        raise ValueError(f"h2 must be large enough for an error below 1e308, got {h2!r}; raise h2")
+    return error
 
 
 def semidefinite(name: str, value: Any, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -35,7 +43,7 @@ def semidefinite(name: str, value: Any, size: int) -> tuple[NDArray[np.float64],
         raise ValueError(
             f"{name} must be symmetric, got it off its transpose by {skew:.3g}; pass (C + C.T)/2"
         )
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = np.linalg.eigh(matrix / 2 + matrix.T / 2)
     if values[0] < -_NEGATIVE * max(values[-1], -values[0]):
         raise ValueError(
             f"{name} must be positive semidefinite, got eigenvalue {values[0]:.3g} beside a largest of "

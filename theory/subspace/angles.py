@@ -2,22 +2,23 @@
 
 import dataclasses
 import math
-import numbers
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer, positive, probability
+from porism.checks import finite_array, integer, not_negative, positive, probability
 from porism.errors import AssumptionError
 from porism.results import Result
 from porism.theory.linalg import PrincipalAngles
-from porism.theory.subspace._inputs import diffusion
+from porism.theory.subspace._inputs import diffusion, in_range
 
 __all__ = ["ReuseError", "crossover_angle", "mixture_spectrum", "reuse_error", "shared_dimension"]
 
 # an angle that rounding alone can give where two latents share a direction
 _SHARED = 1e-12
+
+# what pi/2 in single precision may be above pi/2
+_SINGLE = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ def reuse_error(
             "pass an angle of 0 for every direction that both latents share"
         )
     D = integer("ambient", ambient, d)
-    a, n = positive("signal", signal), _not_negative("noise", noise)
+    a, n = positive("signal", signal), not_negative("noise", noise)
     scale, h2 = diffusion(alpha2, h2)
     needed = d + int(np.count_nonzero(theta > _SHARED))
     if needed > D:
@@ -145,9 +146,7 @@ def reuse_error(
         terms = (rho * sin2) * (inside / cut) / v
     floor = (D - d) * (extra * (extra / kappa))
     total = floor + float(terms.sum())
-    if not math.isfinite(total):
-        raise ValueError(f"h2 must be large enough for an error below 1e308, got {h2!r}; raise h2")
-    return ReuseError(floor, terms, total, (D - d) / kappa + d / (kappa + a))
+    return ReuseError(floor, terms, in_range(total, h2), (D - d) / kappa + d / (kappa + a))
 
 
 def crossover_angle(signal: float, noise: float, ambient: int, dim: int) -> float | None:
@@ -190,7 +189,7 @@ def crossover_angle(signal: float, noise: float, ambient: int, dim: int) -> floa
     """
     d = integer("dim", dim, 1)
     D = integer("ambient", ambient, d)
-    ratio = (D - d) * (_not_negative("noise", noise) / positive("signal", signal)) / d
+    ratio = (D - d) * (not_negative("noise", noise) / positive("signal", signal)) / d
     return None if ratio > 1 else math.asin(math.sqrt(ratio))
 
 
@@ -294,18 +293,9 @@ def _angles(value: ArrayLike | PrincipalAngles) -> NDArray[np.float64]:
     theta = finite_array("angles", value, ndim=1)
     if not len(theta):
         raise ValueError("angles must hold at least one angle, got none; pass 0 for a shared direction")
-    wrong = theta[(theta < 0) | (theta > math.pi / 2)]
+    wrong = theta[(theta < 0) | (theta > math.pi / 2 + _SINGLE)]
     if len(wrong):
         raise ValueError(
             f"angles must lie in [0, pi/2], got {wrong[0]:.6g}; pass radians, as principal_angles gives them"
         )
-    return theta
-
-
-def _not_negative(name: str, value: Any) -> float:
-    try:
-        return 0.0 if isinstance(value, numbers.Real) and value == 0 else positive(name, value)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be finite and >= 0, got {value!r}; pass a variance, or 0 where there is none"
-        ) from None
+    return np.minimum(theta, math.pi / 2)

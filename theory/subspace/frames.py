@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.theory.linalg import Frame, orthonormal
 from porism.theory.subspace._eigenbasis import denoiser_error, in_eigenbasis
-from porism.theory.subspace._inputs import diffusion, semidefinite
+from porism.theory.subspace._inputs import diffusion, in_range, semidefinite
 
 __all__ = ["lost_energy", "off_latent_error", "reuse_error_general"]
 
@@ -38,7 +38,7 @@ def reuse_error_general(U_s: ArrayLike | Frame, covariance: ArrayLike, alpha2: f
     ------
     TypeError, ValueError
         If the columns are not orthonormal, the covariance is not square, symmetric or positive semidefinite,
-        or a number is out of range.
+        a number is out of range, or the error overflows.
 
     Notes
     -----
@@ -90,8 +90,8 @@ def off_latent_error(
     Raises
     ------
     TypeError, ValueError
-        If the columns are not orthonormal, the matrix is not square, symmetric or positive semidefinite, or a
-        number is out of range.
+        If the columns are not orthonormal, the matrix is not square, symmetric or positive semidefinite, a
+        number is out of range, or the error overflows.
 
     Notes
     -----
@@ -111,10 +111,8 @@ def off_latent_error(
     columns = orthonormal("U_s", U_s)
     alpha2, h2 = diffusion(alpha2, h2)
     values, vectors = semidefinite("posterior_mean_cov", posterior_mean_cov, len(columns))
-    outside = _outside(
-        vectors, columns
-    )  # small where a direction lies in the latent, so that nothing cancels
-    return float(values @ np.square(outside).sum(axis=0)) * alpha2 / h2 / h2
+    outside = _outside(vectors, columns)  # small where a direction lies in the latent: nothing cancels
+    return in_range(float(values @ np.square(outside).sum(axis=0)) * alpha2 / h2 / h2, h2)
 
 
 def lost_energy(U: ArrayLike | Frame, W: ArrayLike | Frame) -> float:

@@ -34,7 +34,7 @@ RUN = "integrator: 1e-11 a step, at most a hundred steps, along a curve that att
 
 
 def parameters(models: Sequence[DelegationModel], each: int = 1) -> dict[str, Any]:
-    """Rates of models as arrays for `people`, every one repeated."""
+    """Rates of models as arrays for `vector_field`, every one repeated."""
     names = ("learn", "forget", "speed", "quality", "gain")
     values: dict[str, Any] = {
         name: np.repeat([getattr(model, name) or np.nan for model in models], each) for name in names

@@ -4,7 +4,7 @@ import numpy as np
 
 from porism.claims import Evidence, claim
 from porism.sims.dynamics.claims._oracles import SOURCE, parameters
-from porism.sims.dynamics.worlds import draw_models, people, runge_kutta
+from porism.sims.dynamics.worlds import draw_models, runge_kutta, vector_field
 from porism.theory.dynamics import DelegationModel, PhasePlane
 
 __all__ = ["fixed_delegation", "no_cycles", "order", "rest"]
@@ -66,7 +66,7 @@ def rest(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence
     for model in models:
         a, b, k, q = model.learn, model.forget, model.speed, model.quality
         bottom = a * (1 - q) + b * q
-        field = people(a, b, k, q, sign=-1.0 if broken else 1.0)
+        field = vector_field(a, b, k, q, sign=-1.0 if broken else 1.0)
         plane = PhasePlane(lambda s, d, field=field: field(np.stack([s, d])))  # differences, no formula
         found = plane.equilibria(64)
         points = np.array([e.point for e in found])
@@ -80,7 +80,7 @@ def rest(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence
             worst = max(worst, *(float(np.abs(part).max()) for part in off))
             closed = np.array([e.eigenvalues for e in model.equilibria()])
             worst = max(worst, float(np.abs(closed - values).max()))
-        field = people(a, b, k, q + 0.8, sign=-1.0 if broken else 1.0)  # q + .8 > 1
+        field = vector_field(a, b, k, q + 0.8, sign=-1.0 if broken else 1.0)  # q + .8 > 1
         beyond = PhasePlane(lambda s, d, field=field: field(np.stack([s, d]))).equilibria(64)
         kinds = {tuple(e.point.round(6).tolist()): e.kind for e in beyond}
         right += set(kinds) == {(0.0, 1.0), (1.0, 0.0)} and kinds[1.0, 0.0] == "saddle"
@@ -124,7 +124,7 @@ def no_cycles(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
             law_ = -rate / (centres * (1 - centres)) if law == "replicator" else -rate - model.speed
             top, off = max(top, found), max(off, float(abs(found / law_.max() - 1)))
         starts = rng.uniform(0.01, 0.99, (2, count * each))
-        field = people(**parameters(models, each))
+        field = vector_field(**parameters(models, each))
         end = runge_kutta(field, starts, 300.0, 2500)
         moving = max(moving, float(np.abs(field(end)).max()))
     return Evidence(
@@ -156,14 +156,14 @@ def order(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidenc
         ahead = np.stack([rng.uniform(0.05, 0.95, pairs), rng.uniform(0.05, 0.95, pairs)])
         step = rng.uniform(0.02, 0.5, (2, pairs)) * np.stack([ahead[0], 1 - ahead[1]])
         behind = ahead + np.stack([-step[0], step[1]])
-        field = people(**parameters(models, 2), sign=-1.0 if broken else 1.0)
+        field = vector_field(**parameters(models, 2), sign=-1.0 if broken else 1.0)
         both = np.stack([ahead, behind], axis=2).reshape(2, -1)
         path = runge_kutta(field, both, 40.0, steps, keep=5).reshape(-1, 2, pairs, 2)
         gap = path[..., 0] - path[..., 1]  # ahead less behind: skill >= 0, delegation <= 0
         violated[law] = int(((gap[:, 0] < -1e-9) | (gap[:, 1] > 1e-9)).any(axis=0).sum())
         some = models[:3] if scale == "smoke" else models[:10]
         starts = rng.uniform(0.0, 1.0, (2, len(some) * each))
-        last = runge_kutta(people(**parameters(some, each)), starts, 200.0, 2000)
+        last = runge_kutta(vector_field(**parameters(some, each)), starts, 200.0, 2000)
         for number, model in enumerate(some):
             border, mine = model.separatrix(), slice(number * each, (number + 1) * each)
             rises &= bool((np.diff(border.points, axis=0) >= 0).all())

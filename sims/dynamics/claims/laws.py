@@ -4,7 +4,7 @@ import numpy as np
 
 from porism.claims import Evidence, claim
 from porism.sims.dynamics.claims._oracles import SOURCE, perturbed
-from porism.sims.dynamics.worlds import draw_models, people
+from porism.sims.dynamics.worlds import draw_models, vector_field
 from porism.theory.dynamics import DelegationModel, Equilibrium, PhasePlane
 
 __all__ = ["conditional", "folds"]
@@ -12,7 +12,7 @@ __all__ = ["conditional", "folds"]
 
 def _rest(model: DelegationModel, starts: int = 100) -> list[Equilibrium]:
     """Points of rest by Newton's method on differences: no closed form."""
-    field = people(model.learn, model.forget, model.speed, model.quality, model.gain)
+    field = vector_field(model.learn, model.forget, model.speed, model.quality, model.gain)
     return PhasePlane(lambda s, d: field(np.stack([s, d]))).equilibria(starts)
 
 

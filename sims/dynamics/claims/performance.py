@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
 from porism.sims.dynamics.claims._oracles import SOURCE, parameters
-from porism.sims.dynamics.worlds import draw_models, people, runge_kutta
+from porism.sims.dynamics.worlds import draw_models, runge_kutta, vector_field
 from porism.theory.dynamics import DelegationModel
 
 __all__ = ["first_gain_then_loss", "one_crossing"]
@@ -34,7 +34,7 @@ def one_crossing(scale: str, rng: np.random.Generator, broken: bool = False) -> 
     found = model.sign_changes(*start)
     steps = 2500 if scale == "smoke" else 20_000
     t = np.linspace(0.0, 1.2 * found[-1], steps + 1)
-    field = people(model.learn, model.forget, model.speed, model.quality)
+    field = vector_field(model.learn, model.forget, model.speed, model.quality)
     path = runge_kutta(field, start[:, None], float(t[-1]), steps, keep=1)[..., 0]
     gain = _advantage(path, start[0], np.array(model.learn), np.array(model.quality), t) > 0
     turns = t[1:][gain[1:] != gain[:-1]]
@@ -87,7 +87,7 @@ def first_gain_then_loss(scale: str, rng: np.random.Generator, broken: bool = Fa
         gains = int((gain[1] > 0).sum())  # right after the start
         last = steps - (gain[::-1] > 1e-12).argmax(axis=0)  # last time of a gain
         late = float(np.abs((t[last, np.arange(n)] - times) / t[1]).max())
-        last_state = runge_kutta(people(**parameters(models)), np.array([s0, d0]), 200.0, 2000)
+        last_state = runge_kutta(vector_field(**parameters(models)), np.array([s0, d0]), 200.0, 2000)
         ends = float(np.abs(1 - last_state[1]).max() + last_state[0].max())
         for args, start, time in (
             ((1, 0.6, 1, 0.7), (0.45, 0.5), 0.31108038),
@@ -132,7 +132,7 @@ def _run(
 ) -> tuple[Floats, Floats]:
     """Times (steps + 1, n) and the advantage then, each world to its own end."""
     values = parameters(models)
-    field = people(**values)
+    field = vector_field(**values)
     path = runge_kutta(lambda y: end * field(y), np.array([s0, d0]), 1.0, steps, keep=1)
     t = np.linspace(0.0, 1.0, steps + 1)[:, None] * end
     return t, _advantage(path, np.array(s0), values["learn"], values["quality"], t)

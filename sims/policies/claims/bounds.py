@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
+from porism.sims.policies._measures import normalised
 from porism.sims.policies.worlds import tilt_world
 from porism.theory.policies import (
     SoftmaxPolicy,
@@ -34,10 +35,6 @@ def _errors(rng: np.random.Generator, count: int, V: int) -> tuple[Floats, Float
     return logits, e
 
 
-def _normal(logits: Floats) -> Floats:
-    return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
-
-
 def _kl(log_p: Floats, log_q: Floats) -> Floats:
     d = log_q - log_p
     return np.asarray((np.exp(log_p) * (np.expm1(d) - d)).sum(axis=1))
@@ -56,7 +53,7 @@ def certificates(scale: str, rng: np.random.Generator, broken: bool = False) -> 
     halved: list[bool] = []
     for V in (2, 3, 8, 30):
         logits, errors = _errors(rng, count, V)
-        log_pi, log_other = _normal(logits), _normal(logits - errors)
+        log_pi, log_other = normalised(logits), normalised(logits - errors)
         pi, other = np.exp(log_pi), np.exp(log_other)
         ratio, tv = np.abs(log_pi - log_other).max(axis=1), np.abs(pi - other).sum(axis=1) / 2
         one, two = _kl(log_pi, log_other), _kl(log_other, log_pi)

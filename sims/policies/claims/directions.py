@@ -8,14 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
+from porism.sims.policies._measures import ALONE, cosine, expected_update, options_of
 from porism.sims.policies.bandit import mean_field, run_bandit
-from porism.sims.policies.claims._worlds import cosine, expected_update
 from porism.sims.policies.worlds import PrefixTree
-from porism.theory.policies import (
-    SoftmaxPolicy,
-    direction_scale,
-    group_advantages,
-)
+from porism.theory.policies import SoftmaxPolicy, direction_scale, group_advantages
 
 __all__ = ["collapse", "direction_law", "every_aggregation", "suppression"]
 
@@ -68,8 +64,8 @@ def direction_law(scale: str, rng: np.random.Generator, broken: bool = False) ->
         p = float(pi @ rewards)
         gradient = pi * (rewards - p)
         scale_of = {}
-        for rule in ("zscore", "centred", "asymmetric", "hard", "easy", "easy_sqrt"):
-            options = {"suppress": 0.6} if rule == "asymmetric" else {}
+        for rule in ALONE:
+            options = options_of(rule)
             found = expected_update(pi, rewards, G, lambda r, n=rule, o=options: group_advantages(r, n, **o))
             s = float(found @ gradient / (gradient @ gradient))
             least = min(least, cosine(found, gradient))
@@ -164,10 +160,8 @@ def _diversity(
     theta[:right] += math.log(1 / 3 / odds)  # a quarter of the samples are right at the start
     found: dict[str, Any] = {"flow": mean_field(theta, np.arange(right), lr=0.1, steps=600)}
     for name, (lam, lr, steps) in runs.items():
-        rule: dict[str, Any] = {"rule": "asymmetric", "suppress": lam} if lam else {"rule": "zscore"}
-        found[name] = run_bandit(
-            arms, np.arange(right), lr=lr, steps=steps, n_runs=64, rng=rng, theta0=theta, until=until, **rule
-        )
+        options: dict[str, Any] = {"lr": lr, "steps": steps, "rng": rng, "theta0": theta, "until": until}
+        found[name] = run_bandit(arms, np.arange(right), "asymmetric", suppress=lam, **options)
     return found
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
+from porism.sims.policies._measures import ALONE, options_of
 from porism.theory.policies import (
     SoftmaxPolicy,
     direction_scale,
@@ -293,19 +294,18 @@ def difficulty(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
 )
 def utility(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     nodes, weights = np.polynomial.legendre.leggauss(60)
-    rules = ("zscore", "centred", "asymmetric", "hard", "easy", "easy_sqrt")
     worst, limit, far = 0.0, 0.0, {}
-    for number, rule in enumerate(rules):
-        other = rules[(number + 1) % len(rules)] if broken else rule
+    for number, rule in enumerate(ALONE):
+        other = ALONE[(number + 1) % len(ALONE)] if broken else rule
         for G in (4, 8, 16, math.inf):
             for top in (0.1, 0.35, 0.8, 0.95):
                 p = 0.5 + (top - 0.5) * (nodes + 1) / 2
-                s = direction_scale(p, G, other, **_suppressed(other))
+                s = direction_scale(p, G, other, **options_of(other))
                 integral = float(weights @ s) * (top - 0.5) / 2
-                worst = max(worst, abs(float(implied_utility(top, G, rule, **_suppressed(rule))) - integral))
+                worst = max(worst, abs(float(implied_utility(top, G, rule, **options_of(rule))) - integral))
         place = np.array([0.2, 0.5, 0.8])
-        large = direction_scale(place, 4000, rule, **_suppressed(rule))
-        ideal = direction_scale(place, math.inf, other, **_suppressed(other))
+        large = direction_scale(place, 4000, rule, **options_of(rule))
+        ideal = direction_scale(place, math.inf, other, **options_of(other))
         far[rule] = float(np.abs(large / ideal - 1).max())
         limit = max(limit, far[rule])
     return Evidence(
@@ -314,11 +314,7 @@ def utility(scale: str, rng: np.random.Generator, broken: bool = False) -> Evide
         0.0,
         1e-9,
         "Gauss quadrature with 60 nodes on [.1, .95]",
-        len(rules) * 16,
+        len(ALONE) * 16,
         {f"G = 4000 against the limit, {rule}": value for rule, value in far.items()},
         quantity="largest difference between F and the integral of s",
     )
-
-
-def _suppressed(rule: str) -> dict[str, float]:
-    return {"suppress": 0.6} if rule == "asymmetric" else {}

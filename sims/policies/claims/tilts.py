@@ -1,20 +1,15 @@
 """Claims on tilted policies: PO-1 to PO-4, what is exact."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.errors import NumericalWarning
-from porism.sims.policies.claims._worlds import variation
+from porism.sims.policies._measures import normalised, quiet_fit, variation
 from porism.sims.policies.worlds import TiltWorld, tilt_world
 from porism.theory.policies import (
     SoftmaxPolicy,
-    TiltFit,
     coefficients_for,
     combine,
-    fit_coefficients,
     log_ratio_rank,
     objective,
     tilt,
@@ -110,7 +105,7 @@ def few_values(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
         world = tilt_world(400, K, rng, redundant)
         needed = K + 1 - redundant
         samples = _drawn(world, needed, rng)[: needed - 1 if broken else needed]
-        fit = _fit(world, samples)
+        fit = quiet_fit(world, samples)
         optimum = tilt(world.log_ref, world.target, world.beta)
         found = combine(world.log_ref, world.log_experts, fit.coefficients)
         worst = max(worst, variation(found, optimum))
@@ -145,12 +140,6 @@ def _drawn(world: TiltWorld, n: int, rng: np.random.Generator) -> NDArray[np.int
             return np.asarray(samples)
 
 
-def _fit(world: TiltWorld, samples: NDArray[np.int64]) -> TiltFit:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # that is what is looked at
-        return fit_coefficients(world.log_ref, world.log_experts, world.target[samples], samples, world.beta)
-
-
 @claim(
     "PO-4",
     kind="theorem",
@@ -165,8 +154,7 @@ def common_reference(scale: str, rng: np.random.Generator, broken: bool = False)
         q = 2 + number % 3
         world = tilt_world(300, q, rng)
         rewards = rng.normal(size=(20, q)) @ world.rewards
-        refs = world.log_ref + (0.3 if broken else 0.0) * rng.normal(size=(20, 300))
-        refs -= np.log(np.exp(refs).sum(axis=1, keepdims=True))
+        refs = normalised(world.log_ref + (0.3 if broken else 0.0) * rng.normal(size=(20, 300)))
         betas = rng.uniform(0.5, 2, 20)
         policies = np.array([tilt(a, r, b) for a, r, b in zip(refs, rewards, betas, strict=True)])
         s = log_ratio_rank(world.log_ref, policies).singular_values

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.policies.claims._worlds import unsampled_gradients
+from porism.sims.policies._measures import unsampled_gradients
 from porism.sims.policies.worlds import PrefixTree
 from porism.theory.policies import AGGREGATIONS, root_drift
 

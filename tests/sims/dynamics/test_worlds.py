@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from porism.sims.dynamics import asymmetric_ends, count_low, draw_models, people, runge_kutta
+from porism.sims.dynamics import asymmetric_ends, count_low, draw_models, runge_kutta, vector_field
 from porism.sims.dynamics.figure_data import areas, counted, rest_curve
 from porism.theory.dynamics import DelegationModel
 
@@ -16,7 +16,7 @@ def test_order_of_convergence():
     exact = CASE.trajectory(0.45, 0.5, 4.0)
     errors = []
     for steps in (10, 20, 40, 80):
-        last = runge_kutta(people(1, 0.6, 1, 0.7), [[0.45], [0.5]], 4.0, steps)
+        last = runge_kutta(vector_field(1, 0.6, 1, 0.7), [[0.45], [0.5]], 4.0, steps)
         errors.append(abs(last[0, 0] - exact.skill[0]) + abs(last[1, 0] - exact.delegation[0]))
     slopes = np.diff(np.log2(errors))
     assert (np.abs(slopes + 4) < 0.5).all()
@@ -26,26 +26,26 @@ def test_people_are_the_model():
     rng = np.random.default_rng(0)
     state = rng.uniform(size=(2, 7))
     for model in (CASE, LOGISTIC):
-        field = people(model.learn, model.forget, model.speed, model.quality, model.gain)
+        field = vector_field(model.learn, model.forget, model.speed, model.quality, model.gain)
         np.testing.assert_allclose(field(state), model.plane().velocity(*state), atol=1e-15)
-    turned = people(1, 0.6, 1, 0.7, sign=-1.0)(state)
-    plain = people(1, 0.6, 1, 0.7)(state)
+    turned = vector_field(1, 0.6, 1, 0.7, sign=-1.0)(state)
+    plain = vector_field(1, 0.6, 1, 0.7)(state)
     np.testing.assert_array_equal(turned[0], plain[0])
     np.testing.assert_allclose(turned[1], -plain[1])
-    slow = people(1, 0.6, 1, 0.7, down=0.25)(state)
+    slow = vector_field(1, 0.6, 1, 0.7, down=0.25)(state)
     np.testing.assert_allclose(slow[1], np.where(plain[1] > 0, plain[1], plain[1] / 4))
-    many = people([1, 2], [0.6, 0.3], [1, 3], [0.7, 0.4])(state[:, :2])
-    np.testing.assert_allclose(many[:, 1], people(2, 0.3, 3, 0.4)(state[:, 1:2])[:, 0])
+    many = vector_field([1, 2], [0.6, 0.3], [1, 3], [0.7, 0.4])(state[:, :2])
+    np.testing.assert_allclose(many[:, 1], vector_field(2, 0.3, 3, 0.4)(state[:, 1:2])[:, 0])
 
 
 def test_kept_states():
-    kept = runge_kutta(people(1, 0.6, 1, 0.7), [[0.45], [0.5]], 2.0, 20, keep=5)
+    kept = runge_kutta(vector_field(1, 0.6, 1, 0.7), [[0.45], [0.5]], 2.0, 20, keep=5)
     assert kept.shape == (5, 2, 1)
     np.testing.assert_array_equal(kept[0, :, 0], [0.45, 0.5])
     orbit = CASE.trajectory(0.45, 0.5, np.linspace(0, 2, 5))
     np.testing.assert_allclose(kept[:, 0, 0], orbit.skill, atol=1e-6)
     with pytest.raises(ValueError, match="steps must be >= 1"):
-        runge_kutta(people(1, 0.6, 1, 0.7), [[0.45], [0.5]], 2.0, 0)
+        runge_kutta(vector_field(1, 0.6, 1, 0.7), [[0.45], [0.5]], 2.0, 0)
 
 
 def test_drawn_models():
@@ -90,3 +90,5 @@ def test_figure_data():
     np.testing.assert_allclose(rest_curve(LOGISTIC, s), 0.55, atol=1e-12)
     with pytest.raises(ValueError, match="model must be one of law='logistic'"):
         rest_curve(CASE, 0.5)
+    with pytest.raises(ValueError, match=r"s must be in \(0, 1\), got 0 to 0.5"):
+        rest_curve(LOGISTIC, [0.0, 0.5])

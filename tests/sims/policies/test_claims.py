@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from porism import sims
-from porism.sims.policies.claims import _worlds
+from porism.sims.policies import _measures
 
 LEDGER = {claim.id: claim for claim in sims.ledger("policies")}
 REFUTED = {"PO-8", "AG-3", "AG-5b", "AG-6", "AG-7"}
@@ -45,6 +45,6 @@ def test_numbers(id, name, low, high):
 def test_expected_update_of_a_coin():
     """One sample: the update is A (1 - p) with probability p, and minus A p otherwise."""
     pi = np.array([0.3, 0.7])
-    found = _worlds.expected_update(pi, np.array([1.0, 0.0]), 1, lambda r: np.where(r > 0, 2.0, -1.0))
+    found = _measures.expected_update(pi, np.array([1.0, 0.0]), 1, lambda r: np.where(r > 0, 2.0, -1.0))
     np.testing.assert_allclose(found, 3 * 0.3 * 0.7 * np.array([1, -1]), rtol=1e-12)
-    assert _worlds.cosine(np.array([1.0, 1]), np.array([1.0, -1])) == 0
+    assert _measures.cosine(np.array([1.0, 1]), np.array([1.0, -1])) == 0

@@ -79,6 +79,10 @@ def test_group_gradient_of_the_loss(how):
     free = np.setdiff1d(range(3), tree.first[group])
     root = root_drift(tree.conditionals(theta)[0][free], A, L, how)
     np.testing.assert_allclose(found[0][free], root, atol=1e-15)
+    with pytest.raises(ValueError, match=r"logits must have shape \(7, 3\), one row a prefix, got \(7, 2\)"):
+        tree.group_gradient(theta[:, :2], group, A, how)
+    with pytest.raises(ValueError, match=r"group must be in 0\.\.14, got 15"):
+        tree.group_gradient(theta, [0, 15], [1.0, -1.0], how)
 
 
 def test_trainers_climb_to_the_tilt():
@@ -101,6 +105,9 @@ def test_trainers_climb_to_the_tilt():
         assert gap == pytest.approx(world.beta * run.kl[-1], rel=1e-6, abs=1e-13)
     with pytest.raises(ValueError, match="rate must be in"):
         mirror_descent(world.log_ref, world.target, world.beta, rate=1.5)
+    for train in (mirror_descent, policy_gradient):
+        with pytest.raises(ValueError, match="log_ref must be finite, got -inf"):
+            train([0.0, -np.inf], [1.0, 0.0], 1.0)
 
 
 def test_invariants(tmp_path):

@@ -106,6 +106,7 @@ def test_digits(needs):
         (lambda: sample_pair(3, 1, [0.1], -1), ValueError, "rng must be"),
         (lambda: latent_covariance(E1, [1.0, 2.0], 0.1), ValueError, "one a column"),
         (lambda: latent_covariance(E1, -1.0, 0.1), ValueError, "pass variances"),
+        (lambda: latent_covariance(E1, 1.0, "a"), TypeError, "noise must hold real numbers"),
         (lambda: latent_covariance(2 * E1, 1.0, 0.1), ValueError, "orthonormal"),
         (lambda: score_error_monte_carlo(E1, np.eye(2), 1.0, 0.1, 1), ValueError, "n must be >= 2"),
         (lambda: score_error_monte_carlo(E1, np.eye(2), 1.0, 0.1, 9, 0, 0.0), ValueError, "outside must be"),

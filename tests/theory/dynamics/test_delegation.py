@@ -85,7 +85,6 @@ def test_printed_border_and_area():
     np.testing.assert_allclose(border([0.2, 0.4, 0.6, 0.8]), known, atol=1e-13)
     # 20 digits from a power series of the border at the saddle and Taylor steps from there
     assert CASE.low_skill_area() == pytest.approx(0.62734676408307697, abs=1e-11)
-    assert border.area_above == CASE.low_skill_area()
     saddle = CASE.equilibria()[1]
     assert saddle.point == pytest.approx([0.7, 0.4166666667], abs=1e-10)
     assert float(border(0.7)) == pytest.approx(saddle.point[1], abs=1e-12)
@@ -351,6 +350,48 @@ def test_one_basin_of_the_logistic_law():
         weak.separatrix()
 
 
+def test_unit_of_time():
+    """Only ratios of rates matter; in seconds or years, the curve and orbits are the same."""
+    for model in (CASE, LOGISTIC):
+        for unit in (1e-300, 1e-13, 1e6, 1e13, 1e150):
+            rates = model.learn * unit, model.forget * unit, model.speed * unit
+            scaled = DelegationModel(*rates, model.quality, model.law, model.gain)
+            assert scaled.low_skill_area() == pytest.approx(model.low_skill_area(), abs=1e-9)
+            skill = scaled.trajectory(0.45, 0.5, 1 / unit).skill
+            np.testing.assert_allclose(skill, model.trajectory(0.45, 0.5, 1.0).skill, rtol=1e-9)
+
+
+def test_rates_far_apart():
+    """The symmetry of SD-7 where the saddle is close to an edge, and a refusal where digits run out."""
+    for ratio in (1e4, 1e8):
+        for law, gain in (("replicator", None), ("logistic", 12.0)):
+            rates = ratio**-0.5, ratio**0.5
+            window = DelegationModel(*rates, 1, 0.5, law, gain).bistable_window()
+            q = window[0] + 0.6 * (window[1] - window[0])
+            area = DelegationModel(*rates, 1, q, law, gain).low_skill_area()
+            other = DelegationModel(*rates[::-1], 1, 1 - q, law, gain).low_skill_area()
+            assert area == pytest.approx(1 - other, abs=1e-9)
+            assert 1e-7 < 1 - area < 0.05
+    for rates, law in (((1e-50, 1e50, 1), ("replicator",)), ((1, 1, 1e9), ("logistic", 12))):
+        far = DelegationModel(*rates, 0.5, *law)
+        for call in (far.low_skill_area, far.separatrix, lambda far=far: far.verdict(0.3, 0.4)):
+            with pytest.raises(ValueError, match=r"^learn and forget must be at least .* of the largest"):
+                call()
+
+
+def test_steep_trust():
+    """As gamma grows the window tends to (0, 1), and rest far outside of it is at an end."""
+    for gamma in (1e12, 1e17, 1e300):
+        low, high = DelegationModel(1, 0.6, 1, 0.7, "logistic", gamma).bistable_window()
+        assert 0 <= low < (3 + math.log(gamma)) / gamma
+        assert 1 - high < 1e-10
+        kinds = [e.kind for e in DelegationModel(1, 0.6, 1, 0.7, "logistic", gamma).equilibria()]
+        assert kinds == ["stable node", "saddle", "stable node"]
+    for q, word in ((1e300, "low"), (-1e300, "high")):
+        model = DelegationModel(1, 0.6, 1, q, "logistic", 12)
+        assert (model.verdict(0.3, 0.4), len(model.equilibria())) == (word, 1)
+
+
 def test_edges_of_the_replicator_law():
     """Nobody leaves d = 0 or d = 1; there the law of fixed delegation holds."""
     t = np.array([0.0, 0.7, 30.0])
@@ -407,6 +448,9 @@ def test_results_are_kept(tmp_path):
     assert hash(LOGISTIC) == hash(DelegationModel(1.0, 0.6, 1.0, 0.7, "logistic", 12.0))
     assert CASE.trajectory(0.4, 0.5, []).skill.size == 0
     assert CASE.performance(0.4, 0.5, 1.0).shape == ()
+    times = np.array([[1.0, 2.0], [0.0, 3.0]])
+    flat = CASE.trajectory(0.4, 0.5, times.ravel()).performance
+    np.testing.assert_array_equal(CASE.performance(0.4, 0.5, times), flat.reshape(2, 2))
 
 
 def test_bad_input():
@@ -439,6 +483,10 @@ def test_bad_input():
             call(0.5, 1.1)
     with pytest.raises(ValueError, match=r"^t must be >= 0"):
         CASE.trajectory(0.5, 0.5, [1.0, -1.0])
+    with pytest.raises(ValueError, match=r"^t must have at most one axis, got shape \(1, 2\)"):
+        CASE.trajectory(0.5, 0.5, [[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"^orbits must be smooth, but integration stopped at time 0 "):
+        DelegationModel(1, 1, 1, 1e300).trajectory(0.3, 0.6, 1.0)
     with pytest.raises(ValueError, match=r"^t must be finite"):
         CASE.fixed_delegation(0.5, 0.5, np.inf)
     with pytest.raises(ValueError, match=r"^s must be in \[0, 1\]"):

@@ -147,6 +147,20 @@ def test_nullclines():
         assert inside.sum() > 20
 
 
+def test_unit_of_time():
+    """However fast the field, it has the same separatrices."""
+    for factor in (1e-100, 1.0, 1e13, 1e150):
+
+        def field(s, d, c=factor):
+            return c * ((1 - d) * (1 - s) - 0.6 * d * s), c * d * (1 - d) * (0.7 - s)
+
+        plane = PhasePlane(field)
+        saddle = next(e for e in plane.equilibria() if e.kind == "saddle")
+        # closed equations of the same flow, traced in other coordinates
+        known = DelegationModel(1, 0.6, 1, 0.7).low_skill_area()
+        assert plane.basin_area(saddle, below=False) == pytest.approx(known, abs=1e-9)
+
+
 def test_plot(tmp_path):
     import matplotlib
 
@@ -196,6 +210,8 @@ def test_bad_input():
     for call in (plane.equilibria, lambda n: plane.dulac(lambda x, y: x, n), lambda n: plane.nullclines(n)):
         with pytest.raises(ValueError, match="must be >= "):
             call(0)
+    with pytest.raises(TypeError, match="weight must be a function of x and y"):
+        plane.dulac(3)
     with pytest.raises(ValueError, match="weight must be finite inside the box"):
         plane.dulac(lambda x, y: np.where(x > 0, np.inf, 1.0), 10)
     with pytest.raises(ValueError, match="saddle must be a point"):

@@ -177,6 +177,18 @@ def test_weights_over_hundreds_of_orders():
     np.testing.assert_allclose(fit.coefficients, a, atol=1e-11)
 
 
+def test_rank_is_not_lost_to_an_outcome_not_sampled():
+    """Logarithms of 1e17 have no digits left for log-ratios of order one, but are not among the samples."""
+    rewards, a = np.array([[1.0, 0, 2, 0], [0, 1, 1, 3]]), np.array([0.2, -0.5])
+    for least in (-1e3, -1e17, -1e150):
+        ref = np.append(np.log([0.5, 0.3, 0.2]), least)
+        fit = fit_coefficients(ref, tilt(ref, rewards, 1.0), (a @ rewards)[:3], [0, 1, 2], 1.0)
+        assert (fit.rank, fit.identifiable) == (3, True)
+        np.testing.assert_allclose(fit.coefficients, a, atol=1e-13)
+    with pytest.warns(NumericalWarning, match="the sample has rank 1"):
+        assert fit_coefficients(ref, tilt(ref, rewards, 1.0), a @ rewards, range(4), 1.0).rank == 1
+
+
 def test_support_with_holes():
     ref = np.log([0.4, 0.0001, 0.3, 0.2999]) - [0, np.inf, 0, 0]
     ref -= np.log(np.exp(ref).sum())
@@ -252,7 +264,7 @@ def test_distances_that_cannot_be():
     fit = fit_coefficients(ref, experts, (target + rng.normal(size=25))[:20], range(20), beta)
     with pytest.raises(ValueError, match="distance must explain the sample"):
         fit.certificate(distance=1e-6)
-    with pytest.raises(ValueError, match="distance must be >= 0"):
+    with pytest.raises(ValueError, match="distance must be finite and >= 0"):
         fit.certificate(distance=-1.0)
     with pytest.raises(ValueError, match="distance must stand alone"):
         fit.certificate(oscillation=1.0, distance=1.0)

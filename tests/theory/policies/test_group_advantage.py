@@ -317,6 +317,22 @@ def test_effective_number():
     assert found == pytest.approx([1, float(np.prod(p**-p))])
 
 
+def test_units():
+    """A z-score has no unit; short ints of lengths do not overflow, nor do sums of large weights."""
+    rewards = np.array([[0.3, -1.2, 2.0, 0.1]])
+    for ddof in (0, 1):
+        for unit in (2.0**-900, 2.0**-500, 2.0**500, 2.0**1000):
+            found = group_advantages(rewards * unit, ddof=ddof)
+            np.testing.assert_array_equal(found, group_advantages(rewards, ddof=ddof))
+    A, lengths = [1.0, 1.0, -1.0, -1.0], np.array([100, 120, 250, 200])
+    for how in AGGREGATIONS:
+        np.testing.assert_array_equal(
+            aggregate_weights(A, lengths.astype(np.uint8), how), aggregate_weights(A, lengths, how)
+        )
+    for weight in (5e-324, 1e308):
+        assert effective_number([weight, weight, weight], [True, True, False]) == pytest.approx(2)
+
+
 def test_bad_input():
     for rule in ("hard", "easy", "easy_sqrt", "a_grae"):
         for rewards in ([[0, 1.5]], [[-0.1, 1]]):
@@ -327,7 +343,7 @@ def test_bad_input():
         assert not group_advantages([[1.0], [0.0]], "a_grae", eps=1e-6).any()
     with pytest.raises(ValueError, match="ddof must be < the group size 4, got 4"):
         group_advantages([[1, 0, 0, 1]], ddof=4)
-    with pytest.raises(ValueError, match="eps must be >= 0"):
+    with pytest.raises(ValueError, match="eps must be finite and >= 0"):
         group_advantages([[1, 0]], eps=-1e-6)
     with pytest.raises(ValueError, match="suppress must be 0 with rule 'zscore'"):
         group_advantages([[1, 0]], suppress=0.1)
@@ -368,6 +384,8 @@ def test_bad_input():
         logit_gradient([0.5, 0.4], [0], [1.0])
     with pytest.raises(ValueError, match=r"actions must be in 0\.\.1, got 2"):
         logit_gradient([0.5, 0.5], [2], [1.0])
+    with pytest.raises(TypeError, match="pi must hold real numbers"):
+        unsampled_drift(["a", "b"], [0, 1], [1.0, -1.0])
     with pytest.raises(ValueError, match="actions and advantages must have one length"):
         unsampled_drift([0.5, 0.5], [0, 1], [1.0])
     with pytest.raises(TypeError, match="lengths must be ints"):

@@ -53,6 +53,14 @@ def test_divergence_of_close_policies_is_not_rounding():
     assert p.kl(q) == pytest.approx(e * e / 2, rel=1e-6)
 
 
+def test_divergence_where_a_probability_is_no_float():
+    """p = e^-800 is zero in float64, and e^800 is infinite: their product is a probability all the same."""
+    for least in (-800.0, -1e5, -1e150):
+        p, q = SoftmaxPolicy([0.0, least]), SoftmaxPolicy([0.0, 0.0])
+        assert p.kl(q) == pytest.approx(math.log(2), rel=1e-15)
+        assert q.kl(p) == pytest.approx(-least / 2 - math.log(2), rel=1e-15)
+
+
 def test_outside_the_support():
     full, part = SoftmaxPolicy([0.0, 0.0]), SoftmaxPolicy([0.0, -np.inf])
     assert full.kl(part) == math.inf

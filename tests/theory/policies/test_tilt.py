@@ -13,6 +13,7 @@ from porism.theory.policies import (
     coefficients_for,
     combine,
     expert_error,
+    fit_coefficients,
     log_ratio_rank,
     objective,
     tilt,
@@ -156,6 +157,19 @@ def test_large_rewards_do_not_overflow():
     found = tilt(REF, [1e6, 0, 0], 1e-3)
     assert np.exp(found).tolist() == [1, 0, 0]
     assert found[1] == pytest.approx(-1e9, rel=1e-6)
+    bounds = certificate([1e300, -1e300], 1.0)  # its square is no float
+    assert (bounds.kl, bounds.tv, bounds.regret) == (math.inf, 1.0, math.inf)
+
+
+def test_no_policies_at_all():
+    none = np.zeros((0, 3))
+    np.testing.assert_allclose(combine(REF, none, []), REF, atol=1e-15)
+    assert log_ratio_rank(REF, none).rank == 0
+    assert tilt(REF, none, 1.0).shape == (0, 3)
+    for method in ("least_squares", "moment"):
+        fit = fit_coefficients(REF, none, [1.0, 2.0, 0.0], [0, 1, 2], 1.0, method)
+        assert (fit.rank, fit.identifiable, fit.residual_oscillation) == (1, True, 2.0)
+        np.testing.assert_allclose(fit.predict(), REF, atol=1e-15)
 
 
 def test_bad_input():
@@ -175,11 +189,23 @@ def test_bad_input():
         tilt(REF + 1e-3, R1, 1.0)
     with pytest.raises(ValueError, match="log_ref must be finite, got nan"):
         tilt([np.nan, 0, 0], R1, 1.0)
-    with pytest.raises(ValueError, match="expert 1 is zero at outcome 0, where the reference is positive"):
+    with pytest.raises(ValueError, match="row 1 is zero at outcome 0, where the reference is positive"):
         combine(REF, [experts[0], np.log([1e-300, 0.5, 0.5]) - [np.inf, 0, 0]], [1, 1])
     hole = np.log([0.5, 0.5, 1]) - [0, 0, np.inf]
-    with pytest.raises(ValueError, match="expert 0 is positive at outcome 2, where the reference is zero"):
+    with pytest.raises(ValueError, match="row 0 is positive at outcome 2, where the reference is zero"):
         combine(hole, experts[:1], [1])
+    with pytest.raises(ValueError, match="log_policies must have the support of log_ref"):
+        log_ratio_rank(hole, experts)
+    for call in (tilt, lambda ref, r, beta: SoftmaxPolicy(ref).tilt(r, beta)):
+        with pytest.raises(ValueError, match="reward / beta must be finite, got an overflow"):
+            call(REF, [1e300, 0, 0], 1e-10)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"coefficients must be small enough .* got one of 1e\+308"),
+    ):
+        combine(REF, tilt(REF, [[1000.0, 0, 0]], 1.0), [-1e308])
+    with pytest.raises(ValueError, match="oscillation must be finite and >= 0, got inf"):
+        certificate([1.7e308, -1.7e308], 1.0)
     with pytest.raises(ValueError, match="coefficients must have one entry an expert, 2, got 3"):
         combine(REF, experts, [1, 1, 1])
     with pytest.raises(ValueError, match="log_experts must have 3 outcomes"):

@@ -166,6 +166,8 @@ def test_angles_of_frames():
     assert found.angles == pytest.approx([np.pi / 4, 1.10714872], abs=1e-8)
     assert found.angles[1] == pytest.approx(math.atan(2), rel=4 * EPS)
     assert reuse_error(found, 1, 0.1, 1, 0.1, 4, 2).total > 0
+    right = np.float32([np.pi / 2])  # above pi/2 by 4e-8
+    assert mixture_spectrum(right).tolist() == mixture_spectrum([np.pi / 2]).tolist()
 
 
 def test_saved(tmp_path):

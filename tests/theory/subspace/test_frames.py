@@ -178,6 +178,15 @@ def test_frames_and_single_precision():
     assert reuse_error_general(U.astype(np.float32), C, 1.0, 0.1) == pytest.approx(law, rel=1e-5)
 
 
+def test_the_error_has_the_unit_of_one_over_variance():
+    """Also where h^4 is no float; powers of two round nothing."""
+    U = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 2)))[0]
+    C = np.diag([3.0, 2, 1, 0.5])
+    for unit in (2.0**-1000, 2.0**-500, 2.0**500, 2.0**1000):
+        found = reuse_error_general(U, unit * C, 0.5, unit * 0.1) * unit
+        assert found == pytest.approx(reuse_error_general(U, C, 0.5, 0.1), rel=1e-13)
+
+
 I2 = np.eye(2)
 
 
@@ -201,6 +210,7 @@ I2 = np.eye(2)
         ),
         (lambda: off_latent_error(E1, I2, 2.0), "alpha2 must be in"),
         (lambda: off_latent_error(E1, I2, 1.0, -1), "h2 must be"),
+        (lambda: off_latent_error(E1, I2, 1.0, 1e-200), "h2 must be large enough"),
         (lambda: lost_energy(E1, np.eye(3)), "same number of rows, got 2 and 3"),
         (lambda: lost_energy(2 * E1, E1), "U must have orthonormal columns"),
     ],

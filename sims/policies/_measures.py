@@ -1,17 +1,40 @@
-"""What the claims of the policies module measure on: enumerated groups, distances, unsampled tokens."""
+"""What claims and figures measure: distances, updates over all groups, gradients on unsampled tokens."""
 
 import itertools
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.policies.worlds import PrefixTree
-from porism.theory.policies import AGGREGATIONS, group_advantages
+from porism.errors import NumericalWarning
+from porism.sims.policies.worlds import PrefixTree, TiltWorld
+from porism.theory.policies import AGGREGATIONS, RULES, TiltFit, fit_coefficients, group_advantages
 
 __all__: list[str] = []
 
 Floats = NDArray[np.float64]
+
+
+ALONE = tuple(rule for rule in RULES if rule != "a_grae")
+"""Rules that look at one prompt, not at the batch."""
+
+
+def options_of(rule: str, share: float = 0.6) -> dict[str, float]:
+    """Options of a rule: a share to suppress for the one that takes it."""
+    return {"suppress": share} if rule == "asymmetric" else {}
+
+
+def normalised(logits: Floats) -> Floats:
+    """Log-probabilities, row by row."""
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))
+
+
+def quiet_fit(world: TiltWorld, samples: NDArray[np.int64]) -> TiltFit:
+    """Fit of the world's new reward at these outcomes, without a warning where they are too few."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        return fit_coefficients(world.log_ref, world.log_experts, world.target[samples], samples, world.beta)
 
 
 def variation(log_p: Floats, log_q: Floats) -> float:
