@@ -60,9 +60,10 @@ class Frame(Result):
         tol = positive("tol", self.tol)
         if tol >= 1:
             raise ValueError(f"tol must be below 1, got {tol:g}; unit columns have no larger singular values")
-        if _deviation(columns) > 4 * len(columns) * np.finfo(np.float64).eps:
-            lengths = np.linalg.norm(columns, axis=0)
-            unit = columns / np.where(lengths > 0, lengths, 1.0)
+        if not _deviation(columns) <= 4 * len(columns) * np.finfo(np.float64).eps:
+            top = np.abs(columns).max(axis=0)
+            unit = columns / np.where(top > 0, top, 1.0)  # squares of the entries could leave the range
+            unit /= np.maximum(np.linalg.norm(unit, axis=0), 1.0)
             least = float(np.linalg.svd(unit, compute_uv=False)[-1])
             if least <= tol:
                 raise ValueError(
@@ -211,7 +212,7 @@ def orthonormal(name: str, value: ArrayLike) -> NDArray[np.float64]:
         return value.U
     columns = _columns(name, value)
     error = _deviation(columns)
-    if error > _ORTHONORMAL:
+    if not error <= _ORTHONORMAL:
         raise ValueError(
             f"{name} must have orthonormal columns, got {name}' {name} off the identity by {error:.3g}; "
             f"pass basis.T for a basis of rows, or porism.theory.linalg.Frame({name}) for other columns"
@@ -225,9 +226,7 @@ def _decompose(
     """Angles, vectors in u, vectors in v; u has at least as many columns as v."""
     cross = u.T @ v
     residual = v - u @ cross
-    residual -= u @ (
-        u.T @ residual
-    )  # a second projection: the first leaves an error of eps |v|, not eps |residual|
+    residual -= u @ (u.T @ residual)  # again: the first leaves an error of eps |v|, not of eps |residual|
     sines, turn = _right_singular(residual)
     small = sines <= 0.5**0.5
     fine, coarse = turn[:, small], turn[:, ~small]
@@ -261,8 +260,9 @@ def _columns(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _deviation(columns: NDArray[np.float64]) -> float:
-    """Largest entry of U'U - I."""
-    return float(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max())
+    """Largest entry of U'U - I; infinite or NaN where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.abs(columns.T @ columns - np.eye(columns.shape[1])).max())
 
 
 def _gram_schmidt(columns: NDArray[np.float64]) -> NDArray[np.float64]:

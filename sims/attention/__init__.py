@@ -1,7 +1,7 @@
 """Worlds of virtual heads: random mixes, attention with the mixes kept, rounding, and real query heads."""
 
 from porism.sims.attention.worlds import (
-    Layer,
+    AttentionLayer,
     minilm_queries,
     planted_heads,
     random_mix,
@@ -11,7 +11,7 @@ from porism.sims.attention.worlds import (
 )
 
 __all__ = [
-    "Layer",
+    "AttentionLayer",
     "minilm_queries",
     "planted_heads",
     "random_mix",

@@ -11,7 +11,7 @@ from porism.checks import finite_array, generator, integer, one_of, require
 from porism.theory.attention import RopeLayout, attend, project_to_commutant, rotate
 
 __all__ = [
-    "Layer",
+    "AttentionLayer",
     "minilm_queries",
     "planted_heads",
     "random_mix",
@@ -25,7 +25,7 @@ Rng = np.random.Generator | int | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Layer:
+class AttentionLayer:
     """Weights of one attention layer with grouped keys.
 
     Parameters
@@ -54,7 +54,7 @@ class Layer:
 
 def sample_layer(
     D: int, kv_heads: int, P: int, head_dim: int, G: int | None = None, bias: bool = True, rng: Rng = None
-) -> Layer:
+) -> AttentionLayer:
     """Draw a layer with independent Gaussian weights.
 
     Variances are ``1 / D`` for what reads the input, ``1 / (n_kv G d_h)`` for the output, 1 for the bias.
@@ -78,7 +78,7 @@ def sample_layer(
 
     Returns
     -------
-    Layer
+    AttentionLayer
         The weights.
 
     Raises
@@ -96,7 +96,7 @@ def sample_layer(
     H = n * (P if G is None else integer("G", G, 1))
     draw = generator(rng).standard_normal
     W_q, W_k, W_v = (draw(shape) / D**0.5 for shape in ((n, P, d, D), (n, d, D), (n, d, D)))
-    return Layer(W_q, W_k, W_v, draw((D, H, d)) / (H * d) ** 0.5, draw((n, P, d)) if bias else None)
+    return AttentionLayer(W_q, W_k, W_v, draw((D, H, d)) / (H * d) ** 0.5, draw((n, P, d)) if bias else None)
 
 
 def random_mix(
@@ -184,7 +184,7 @@ def planted_heads(kv_heads: int, G: int, P: int, head_dim: int, D: int, rng: Rng
 
 def virtual_attention(
     x: ArrayLike,
-    layer: Layer,
+    layer: AttentionLayer,
     query_mix: ArrayLike | None = None,
     output_mix: ArrayLike | None = None,
     layout: RopeLayout | None = None,
@@ -199,7 +199,7 @@ def virtual_attention(
     ----------
     x : array_like of shape (T, D)
         Tokens.
-    layer : Layer
+    layer : AttentionLayer
         Weights.
     query_mix : array_like of shape (n_kv, G, P) or (n_kv, G, d_h, P, d_h), optional
         Mix of queries.

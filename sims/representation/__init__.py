@@ -1,7 +1,6 @@
 """Worlds of the representation module: random layers, scrambled copies of the same function, trained nets."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from porism._lazy import submodules
 
@@ -32,13 +31,4 @@ _LATER = {
     "digits": ("DigitsNet", "digits_images", "trained_digits"),
     "worlds": ("PRIMITIVES", "alive_layer", "random_kernels", "random_layer", "reshuffled", "scramble"),
 }
-_HOME = {name: f"{__name__}.{module}" for module, names in _LATER.items() for name in names}
-_submodule = submodules(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        return _submodule(name)
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = submodules(__name__, _LATER)

@@ -5,34 +5,21 @@ privileged CKA, ``theirs`` the median CKA of the peer; ``agreement`` is the larg
 CKA to ours on the same hidden matrices. Rows on speed compare seconds.
 """
 
-import importlib.metadata
-import time
-import tracemalloc
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.sims.benchmark import compare, missing_peer
+from porism.sims.benchmark import compare, missing_peer, row
 from porism.sims.representation._peers import all_pairs, one_by_one, plain_cka
+from porism.sims.representation._wide import canonical_memory, wide_layer
 from porism.sims.representation.worlds import random_layer, scramble
-from porism.theory.representation import (
-    Layer,
-    canonicalise,
-    duplicate,
-    privileged_similarity,
-    scale,
-    similarity,
-)
+from porism.theory.representation import Layer, canonicalise, privileged_similarity, similarity
 
-__all__ = ["BENCHMARKS", "canonical_memory", "wide_layer"]
+__all__ = ["BENCHMARKS"]
 
 PAIRS = 100
 UNITS, INPUTS = 16_000, 256
-
-
-def _numpy() -> Any:
-    return plain_cka
 
 
 def _repsim() -> Any:
@@ -44,8 +31,8 @@ def _repsim() -> Any:
 def _fooled(peer: str, load: Any) -> Any:
     def benchmark() -> dict[str, Any]:
         task = f"{PAIRS} pairs of scrambled copies: CKA that {peer} gives, privileged CKA"
-        if row := missing_peer(task, peer):
-            return {**row, "missing": f"{peer} is not installed; pip install {peer}"}
+        if missing := missing_peer(task, peer):
+            return {**missing, "missing": f"{peer} is not installed; pip install {peer}"}
         cka, rng = load(), np.random.default_rng(0)
         theirs, ours, apart = [], [], 0.0
         for _ in range(PAIRS):
@@ -55,49 +42,13 @@ def _fooled(peer: str, load: Any) -> Any:
             theirs.append(cka(*hidden))
             apart = max(apart, abs(theirs[-1] - similarity(*hidden)))
             ours.append(privileged_similarity(a, b, X))
-        return {
-            "task": task,
-            "peer": peer,
-            "peer_version": importlib.metadata.version(peer),
-            "ours": min(ours),
-            "theirs": float(np.median(theirs)),
-            "agreement": apart,
-        }
+        return row(task, peer, ours=min(ours), theirs=float(np.median(theirs)), agreement=apart)
 
     benchmark.__name__ = f"equal functions, {peer}"
     benchmark.__doc__ = (
         f"{PAIRS} pairs of layers that are the same function: CKA of {peer}, and privileged CKA."
     )
     return benchmark
-
-
-def wide_layer(units: int = UNITS, inputs: int = INPUTS) -> Layer:
-    """Layer of which every other unit is a scaled copy.
-
-    ``units / 2`` lines
-
-    Parameters
-    ----------
-    units : int
-        Number of units, even.
-    inputs : int
-        Number of inputs.
-
-    Returns
-    -------
-    Layer
-        Ten outputs.
-
-    Examples
-    --------
-    >>> wide_layer(8, 3).units
-    8
-    """
-    rng = np.random.default_rng(0)
-    net = duplicate(random_layer(units // 2, inputs, 10, rng), np.full(units // 2, 2))
-    net = scale(net, np.exp(rng.normal(size=units)))
-    order = rng.permutation(units)
-    return Layer(net.W_in[order], net.b[order], net.W_out[:, order], net.c)
 
 
 def _directions(net: Layer) -> NDArray[np.float64]:
@@ -124,59 +75,17 @@ def _lines(task: str, peer: Any, units: int, inputs: int, rounds: int) -> Any:
     return benchmark
 
 
-def canonical_memory(units: int = UNITS, inputs: int = INPUTS) -> tuple[float, float, int]:
-    """Seconds and peak memory of the canonical form of a wide layer.
-
-    Memory beyond the layer itself, by tracemalloc.
-
-    Parameters
-    ----------
-    units, inputs : int
-        Sizes, as in `wide_layer`.
-
-    Returns
-    -------
-    (float, float, int)
-        Seconds, best of three; MB; and the number of lines.
-
-    Examples
-    --------
-    >>> canonical_memory(200, 4)[2]
-    100
-    """
-    net, seconds = wide_layer(units, inputs), []
-    for _ in range(3):
-        start = time.perf_counter()
-        lines = canonicalise(net).lines
-        seconds.append(time.perf_counter() - start)
-    tracemalloc.start()
-    try:
-        canonicalise(net)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    return min(seconds), peak / 1e6, lines
-
-
 def wide() -> dict[str, Any]:
     """Canonical form of 16,000 units, 256 inputs: seconds and memory, where all pairs need 2 GB."""
-    seconds, peak, lines = canonical_memory()
+    seconds, peak, lines = canonical_memory(UNITS, INPUTS)
     pairs = 8 * UNITS**2 / 1e6
-    return {
-        "task": f"canonical form, {UNITS} units, {INPUTS} inputs, {lines} lines: {peak:.0f} MB; "
-        f"all pairs {pairs:.0f}",
-        "peer": "numpy",
-        "peer_version": importlib.metadata.version("numpy"),
-        "ours_s": seconds,
-        "ratio": pairs / peak,
-        "ours": peak,
-        "theirs": pairs,
-        "agreement": abs(lines - UNITS // 2),
-    }
+    sizes = f"{UNITS} units, {INPUTS} inputs, {lines} lines: {peak:.0f} MB; all pairs {pairs:.0f}"
+    numbers = {"ours_s": seconds, "ratio": pairs / peak, "ours": peak, "theirs": pairs}
+    return row(f"canonical form, {sizes}", "numpy", **numbers, agreement=abs(lines - UNITS // 2))
 
 
 BENCHMARKS = [
-    _fooled("numpy", _numpy),
+    _fooled("numpy", lambda: plain_cka),
     _fooled("repsim", _repsim),
     wide,
     _lines("all pairs at once", all_pairs, 4000, INPUTS, 3),

@@ -6,7 +6,7 @@ import numpy as np
 
 from porism.checks import generator
 from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
-from porism.sims.representation.figure_data import (
+from porism.sims.representation._figure_data import (
     MEASURES,
     digits_pairs,
     lowest_draws,
@@ -36,9 +36,8 @@ def scrambles(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         both = panels(ax, 1, 2)
         titles = ("scaled, duplicated, nulls added", "and groups of six that cancel")
         for axes, values, title in zip(both, found, titles, strict=True):
-            # values of 1 + 1e-16 belong into the last bin
             axes.hist(
-                list(np.clip(values, 0, 1)),
+                list(values),
                 bins=bins.tolist(),
                 color=list(LEVELS.values()),
                 label=list(LEVELS),

@@ -1,7 +1,6 @@
 """Models of the benchmarks and of the figure on cost, and gradients of each sample by torch.func."""
 
 import contextlib
-import dataclasses
 import itertools
 import warnings
 from collections.abc import Callable
@@ -10,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from porism.checks import require
+from porism.sims.selection._next_token import next_token
+from porism.sims.selection.worlds import ScoreWorld
 from porism.theory.selection import DualScores, dual_scores, per_sample_gradients
 
 
-@dataclasses.dataclass(frozen=True)
-class Work:
+class Work(ScoreWorld):
     """A model with data: our scores, those from all gradients at once, and those of one sample at a time."""
-
-    loss_vector: Callable[[Any, Any], Any]
-    val_loss: Callable[[Any], Any]
-    params: dict[str, Any]
-    batch: tuple[Any, Any]
 
     @property
     def size(self) -> int:
@@ -32,7 +27,7 @@ class Work:
         return (*self.params.values(), *self.batch)
 
     def ours(self, **options: Any) -> DualScores:
-        return dual_scores(self.loss_vector, self.val_loss, self.params, self.batch, **options)
+        return dual_scores(*self.arguments, **options)
 
     def peer(self, method: str = "vmap") -> tuple[Any, dict[str, Any]]:
         """Rows and columns from gradients of each sample, all held; "plain" is vmap without fused kernels.
@@ -88,27 +83,19 @@ def perceptron(n: int, sizes: tuple[int, ...] = (256, 512, 512, 10), n_val: int 
 def transformer(n: int, length: int = 48, n_val: int = 32, seed: int = 0, **sizes: Any) -> Work:
     """Tiny causal transformer on random tokens, under the mean cross-entropy of next tokens, in float32."""
     torch = require("torch", "torch")
-    F: Any = torch.nn.functional
     from porism.sims.tiny_transformer import TinyConfig, TinyTransformer
 
     class Plain(TinyTransformer):
         """Without checks of its tokens, which torch.func cannot batch."""
 
-        def _check(self, x: Any, *others: Any) -> tuple[int, int]:
-            return int(x.shape[0]), int(x.shape[1])
+        def _check(self, x: Any, *others: Any) -> tuple[int, int, int]:
+            return int(x.shape[0]), int(x.shape[1]), 0
 
     shape = {"vocab": 96, "d": 128, "layers": 3, "heads": 4} | sizes
     model = Plain(TinyConfig(max_len=length, **shape), seed=seed)
     rng = np.random.default_rng(seed)
     ids = torch.as_tensor(rng.integers(0, shape["vocab"], (n + n_val, length + 1)))
-
-    def loss(p: Any, batch: Any) -> Any:
-        out = torch.func.functional_call(model, p, (batch[0],))
-        return F.cross_entropy(out.transpose(1, 2), batch[1], reduction="none").mean(1)
-
-    held = ids[n:, :-1], ids[n:, 1:]
-    params = {name: value.detach() for name, value in model.named_parameters()}
-    return Work(loss, lambda p: loss(p, held).mean(), params, (ids[:n, :-1], ids[:n, 1:]))
+    return Work(*next_token(model, ids, n))
 
 
 def multiplications(work: Callable[[], Any]) -> int:

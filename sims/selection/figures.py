@@ -9,13 +9,19 @@ import numpy as np
 from porism.checks import generator
 from porism.sims._peak import peak_bytes
 from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, panels
+from porism.sims.selection._estimates import (
+    ORDERS,
+    joint_shares,
+    pooled,
+    quadrature_errors,
+    removal_estimates,
+)
 from porism.sims.selection._models import multiplications, perceptron
-from porism.sims.selection._scores import flat, jacobian, val_gradient
-from porism.sims.selection.estimates import ORDERS, pooled, quadrature_errors, removal_estimates
-from porism.sims.selection.matrices import FAMILIES, draw_matrix, random_starts
+from porism.sims.selection._scores import jacobian, val_gradient
+from porism.sims.selection.matrices import FAMILIES, draw_matrix
 from porism.sims.selection.worlds import tanh_world
 from porism.sims.style import BLUE, GREEN, GREY, ORANGE, RED
-from porism.theory.selection import dual_scores, joint_select
+from porism.theory.selection import dual_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,9 +49,9 @@ def orders(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
     rates = np.geomspace(1e-3, 1, 13 if big else 5)
     errors = np.empty((len(worlds), len(rates), len(ORDERS) + 1))
     for i, world in enumerate(worlds):
-        J, theta = jacobian(world), flat(world.params)
+        J = jacobian(world)
         for j, lr in enumerate(rates):
-            errors[i, j, :-1] = np.abs(quadrature_errors(world, float(lr), J, theta))
+            errors[i, j, :-1] = np.abs(quadrature_errors(world, float(lr), J))
             path = dual_scores(*world.arguments, order="path", lr=float(lr), nodes=8)
             size = lr * np.linalg.norm(J.mean(0)) * np.linalg.norm(val_gradient(world))
             errors[i, j, -1] = abs(path.total - (path.actual or 0.0)) / size
@@ -111,14 +117,7 @@ def joint(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
             shares = []
             for _ in range(draws):
                 G = draw_matrix(family, 8, 9, rng)
-                best = joint_select(G, 3, 4, "exact").value
-                starts = random_starts(9, 4, 20, rng)
-                found = (
-                    joint_select(G, 3, 4),
-                    joint_select(G, 3, 4, "alternating"),
-                    joint_select(G, 3, 4, "alternating", starts),
-                )
-                shares.append([one.value / best for one in found])
+                shares.append(joint_shares(G, 3, 4, rng))
             for k, (name, color, marker) in enumerate(looks):
                 column = np.array(shares)[:, k]
                 x = place + 0.26 * (k - 1) + np.linspace(-0.08, 0.08, draws)

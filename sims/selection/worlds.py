@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, generator, integer, positive, require
+from porism.sims.selection._next_token import next_token
 from porism.theory.selection import per_sample_gradients
 
 __all__ = [
@@ -223,15 +224,7 @@ def attention_world(n: int = 6, n_val: int = 4, length: int = 5, rng: Rng = None
     config = TinyConfig(vocab=11, d=8, layers=1, heads=2, max_len=length)
     model = TinyTransformer(config, seed=int(rng.integers(2**31))).double()
     ids = torch.as_tensor(rng.integers(0, 11, (n + n_val, length + 1)))
-
-    def loss(p: Any, batch: Any) -> Any:
-        out = torch.func.functional_call(model, p, (batch[0],))
-        each = torch.nn.functional.cross_entropy(out.transpose(1, 2), batch[1], reduction="none")
-        return each.mean(1)
-
-    held = ids[n:, :-1], ids[n:, 1:]
-    params = {name: value.detach() for name, value in model.named_parameters()}
-    return ScoreWorld(loss, lambda p: loss(p, held).mean(), params, (ids[:n, :-1], ids[:n, 1:]))
+    return ScoreWorld(*next_token(model, ids, n))
 
 
 def improvement(world: ScoreWorld, lr: float, weights: ArrayLike | None = None) -> float:

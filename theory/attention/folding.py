@@ -1,6 +1,7 @@
 """Folding mixes of heads into the projections of attention, with a guard for rotary positions."""
 
 import dataclasses
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -161,10 +162,8 @@ def fold_query_mix(
     b = None if bias is None else finite_array("bias", bias)
     one_of("applied", applied, ("before", "after"))
     tol = positive("tol", tol)
-    if not (
-        (M.ndim == 3 and M.shape[::2] == (n, P))
-        or (M.ndim == 5 and M.shape[::2] == (n, d, d) and M.shape[3] == P)
-    ):
+    beside = {3: (n, P), 5: (n, d, P, d)}  # all axes of a mix but that of its G heads
+    if 0 in weight.shape + M.shape or M.shape[:1] + M.shape[2:] != beside.get(M.ndim):
         raise ValueError(
             f"mix must be (n_kv, G, P) or (n_kv, G, d_h, P, d_h), got {M.shape} for W_q of {weight.shape}, "
             "which is (n_kv, P, d_h, D); mix heads of one group only"
@@ -173,16 +172,21 @@ def fold_query_mix(
         raise ValueError(
             f"bias must be (n_kv, P, d_h) = {(n, P, d)}, got {b.shape} for W_q of {weight.shape}; reshape it"
         )
-    off, size = np.zeros(n), np.linalg.norm(M.reshape(n, -1), axis=1)
+    residual = 0.0
     if rope is not None and M.ndim == 5:
-        off = np.linalg.norm((M - project_to_commutant(M, rope)).reshape(n, -1), axis=1)
-    residual, worst = float(np.linalg.norm(off)), int(np.argmax(off - tol * size))
-    if applied == "after" and off[worst] > tol * size[worst]:  # group by group, as their sizes may differ
-        raise AssumptionError(
-            "mix must commute with the rotation to act after it: complex-linear on every pair of dimensions, "
-            f"nothing across frequencies; got one of norm {size[worst]:.3g} at distance {off[worst]:.3g} "
-            "from that set; apply it before the rotation, or pass project_to_commutant(mix, rope)"
-        )
+        top = np.abs(M).max(axis=(1, 2, 3, 4), keepdims=True)
+        unit = M / np.where(top > 0, top, 1.0)  # group by group, as their sizes may differ
+        off = np.linalg.norm((unit - project_to_commutant(unit, rope)).reshape(n, -1), axis=1)
+        share = off / np.maximum(np.linalg.norm(unit.reshape(n, -1), axis=1), 1.0)
+        apart, worst = top.ravel() * off, int(share.argmax())
+        residual = math.hypot(*apart)
+        if applied == "after" and share[worst] > tol:
+            raise AssumptionError(
+                "mix must commute with the rotation to act after it: complex-linear on every pair of "
+                f"dimensions, nothing across frequencies; got one at distance {apart[worst]:.3g} from that "
+                f"set, {share[worst]:.3g} of its norm; apply it before the rotation, or pass "
+                "project_to_commutant(mix, rope)"
+            )
     matrix = M if M.ndim == 3 else M.reshape(n, M.shape[1] * d, P * d)
     folded = fold(weight.reshape(n, P * d, D), matrix, "output").reshape(n, -1, d, D)
     shift = None if b is None else fold(b.reshape(n, P * d, 1), matrix, "output").reshape(n, -1, d)

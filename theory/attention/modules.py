@@ -112,7 +112,7 @@ def fold_into(
         )
         errors["q_proj"] = _put(torch, new.q_proj, folded.weight.reshape(n * G * d, -1), folded.bias)
     H = module.o_proj.in_features // d
-    mix = None if output_mix is None else finite_array("output_mix", _numbers("output_mix", output_mix))
+    mix = None if output_mix is None else _numbers("output_mix", output_mix)
     if (H, n * G) != ((n * G,) * 2 if mix is None else mix.shape):
         shape = "none" if mix is None else f"{mix.shape}"
         raise ValueError(

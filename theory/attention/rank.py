@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer
+from porism.checks import finite_array, integer, probability
 from porism.results import Result
 from porism.theory.attention.rope import RopeLayout, _fits
 
@@ -52,10 +52,10 @@ class VirtualRank(Result):
         TypeError, ValueError
             If P is out of range.
         """
-        squares = self.singular_values**2
-        whole = squares.sum(axis=1)
+        largest = self.singular_values[:, :1]
+        squares = (self.singular_values / np.where(largest > 0, largest, 1.0)) ** 2
         tail = squares[:, integer("P", P, 0, squares.shape[1]) :].sum(axis=1)
-        return np.sqrt(tail / np.where(whole > 0, whole, 1.0))
+        return np.sqrt(tail / np.maximum(squares.sum(axis=1), 1.0))
 
 
 def virtual_rank(W_q: ArrayLike, rtol: float | None = None) -> VirtualRank:
@@ -69,7 +69,7 @@ def virtual_rank(W_q: ArrayLike, rtol: float | None = None) -> VirtualRank:
         Query projection: groups, heads of a group, width of a head, width of the input.
     rtol : float, optional
         Singular values at most this share of the largest count as 0; in [0, 1]. Without it
-        ``max(G, d_h D) eps`` for float64; pass about 1e-5 for weights of float32 and 2e-2 for bfloat16.
+        ``max(G, d_h D) eps``, eps that of the dtype given; pass about 2e-2 for weights that were bfloat16.
 
     Returns
     -------
@@ -99,9 +99,10 @@ def virtual_rank(W_q: ArrayLike, rtol: float | None = None) -> VirtualRank:
     """
     W = _grouped(W_q)
     n, G, d, D = W.shape
-    share = max(G, d * D) * np.finfo(float).eps if rtol is None else rtol
-    if not 0 <= share <= 1:
-        raise ValueError(f"rtol must be in [0, 1], got {rtol!r}; pass a share of the largest singular value")
+    if rtol is None:
+        given = np.asarray(W_q).dtype
+        rtol = max(G, d * D) * float(np.finfo(given if given.kind == "f" else float).eps)
+    share = probability("rtol", rtol)
     values = np.zeros((n, G))
     found = np.linalg.svd(W.reshape(n, G, d * D), compute_uv=False)
     values[:, : found.shape[1]] = found
@@ -157,6 +158,8 @@ def factor_virtual(W_q: ArrayLike, P: int, layout: RopeLayout | None = None) -> 
     W = _grouped(W_q)
     n, G, d, D = W.shape
     P = integer("P", P, 1, G)
+    top = np.abs(W).max(axis=(1, 2, 3), keepdims=True)
+    W = W / np.where(top > 0, top, 1.0)  # squares of the entries could leave the range of floats
     if layout is None:
         mix, rows, lost = _truncated(W.reshape(n, G, d * D), P)
         physical = rows.reshape(n, P, d, D)
@@ -164,7 +167,7 @@ def factor_virtual(W_q: ArrayLike, P: int, layout: RopeLayout | None = None) -> 
         _fits(layout, d)
         physical, mix, lost = _by_frequency(W, P, layout)
     whole = np.square(W).sum(axis=(1, 2, 3))
-    return physical, mix, np.sqrt(lost / np.where(whole > 0, whole, 1.0))
+    return top * physical, mix, np.sqrt(lost / np.maximum(whole, 1.0))
 
 
 def _by_frequency(W: Floats, P: int, layout: RopeLayout) -> tuple[Floats, Floats, Floats]:

@@ -112,9 +112,12 @@ def attend(
     key, value = (np.repeat(x, H // shared, axis=-3) for x in (key, value))
     factor = query.shape[-1] ** -0.5 if scale is None else positive("scale", scale)
     try:
-        scores = factor * (query @ key.swapaxes(-1, -2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = factor * (query @ key.swapaxes(-1, -2))
     except ValueError:
         raise ValueError(f"q and k must have leading axes that broadcast, got {shapes}") from None
+    if not np.isfinite(scores).all():
+        raise ValueError("the scores of q and k must be finite, got an overflow; scale q or k down")
     scores = _masked(scores, mask)
     top = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
@@ -138,8 +141,8 @@ def _masked(scores: Floats, mask: Any) -> Floats:
         ) from None
     if given.dtype == bool:
         return np.where(shown, scores, -np.inf)
-    if given.dtype.kind != "f" or np.isnan(given).any() or np.isposinf(given).any():
-        raise TypeError(
-            f"mask must hold booleans, or floats below infinity, got {given.dtype}; pass mask.astype(bool)"
-        )
+    if given.dtype.kind != "f":
+        raise TypeError(f"mask must hold booleans or floats, got {given.dtype}; pass mask.astype(bool)")
+    if np.isnan(given).any() or np.isposinf(given).any():
+        raise ValueError("mask must be below infinity, got infinity or NaN; hide a key by minus infinity")
     return np.asarray(scores + shown)

@@ -248,7 +248,9 @@ def rope_commutant_residual(mix: ArrayLike, layout: RopeLayout) -> float:
     >>> round(rope_commutant_residual([[1.0, 2.0], [0.0, 3.0]], RopeLayout("half", 2, [1.0])), 6)
     2.0
     """
-    return float(np.linalg.norm(finite_array("mix", mix) - project_to_commutant(mix, layout)))
+    N = finite_array("mix", mix)
+    top = float(np.abs(N).max(initial=0.0)) or 1.0  # squares of the entries could leave the range of floats
+    return top * float(np.linalg.norm(N / top - project_to_commutant(N / top, layout)))
 
 
 def commutant_dimension(head_dim: int, rotary_dim: int) -> int:

@@ -134,20 +134,18 @@ class CanonicalLayer(Result):
         """
         _same_sort(self, other)
         one, two = _match(self, other)
-        signed = self.level == "parallel"
-        worst = float(np.abs(self.affine - other.affine).max(initial=0.0))
-        sizes = [np.linalg.norm(form.coefficients, axis=1) for form in (self, other)]
-        for size, used in zip(sizes, (one, two), strict=True):
-            worst = max(worst, float(np.delete(size, used).max(initial=0.0)))
         u, v = self.directions[one], other.directions[two]
-        if not signed:
+        if self.level == "functional":
             v = v * np.where(np.square(u - v).sum(1) <= np.square(u + v).sum(1), 1.0, -1.0)[:, None]
-        moved = np.maximum(
-            np.abs(u - v).max(1, initial=0.0),
-            np.abs(self.coefficients[one] - other.coefficients[two]).max(1, initial=0.0),
+        first, second = (np.linalg.norm(form.coefficients, axis=1) for form in (self, other))
+        moved = np.hstack([u - v, self.coefficients[one] - other.coefficients[two]])
+        parts = (
+            np.abs(self.affine - other.affine),
+            np.delete(first, one),
+            np.delete(second, two),
+            np.minimum(np.abs(moved).max(1, initial=0.0), np.maximum(first[one], second[two])),
         )
-        alone = np.maximum(sizes[0][one], sizes[1][two])
-        return max(worst, float(np.minimum(moved, alone).max(initial=0.0)))
+        return max(float(part.max(initial=0.0)) for part in parts)
 
     def equals(self, other: "CanonicalLayer", tol: float | None = None) -> bool:
         """Whether two forms, and so two functions, are the same.
@@ -195,7 +193,7 @@ class CanonicalLayer(Result):
         size = np.linalg.norm(self.affine) + np.linalg.norm(out) + np.finfo(float).tiny
         left, values, right = np.linalg.svd(rest[:, :-1], full_matrices=False)
         kept = values > 1e-12 * size
-        left, right = left[:, kept] * values[kept] / (1 + self.slope if kept.any() else 1.0), right[kept]
+        left, right = left[:, kept] * values[kept] / (1 + self.slope), right[kept]
         W_in = np.vstack([self.directions[:, :-1], right, -right])
         b = np.concatenate([self.directions[:, -1], np.zeros(2 * len(right))])
         return Layer(W_in, b, np.hstack([out.T, left, -left]), rest[:, -1], self.activation, self.slope)
@@ -273,14 +271,9 @@ def canonicalise(
     name = net.activation if activation is None else one_of("activation", activation, ACTIVATIONS)
     slope = {"relu": 0.0, "leaky_relu": net.slope}.get(name)
     if slope is None:
-        why = (
-            "the complete form is known for ReLU types only"
-            if level == "functional"
-            else "units do not rescale"
-        )
         raise AssumptionError(
-            f"level {level!r} needs activation 'relu' or 'leaky_relu', got {name!r}: {why}; compare such "
-            "layers with similarity, and see cka_range"
+            f"activation must be 'relu' or 'leaky_relu', got {name!r}: its units do not rescale, and its "
+            "complete form is not known; compare such layers with similarity, and see cka_range"
         )
     functional = level == "functional"
     if functional and slope == 1:
@@ -411,10 +404,8 @@ def _match(one: CanonicalLayer, two: CanonicalLayer) -> tuple[NDArray[np.int64],
 
 def _nearest(U: Floats, V: Floats, signed: bool) -> NDArray[np.int64]:
     """Row of V nearest to each row of U, in pieces of some megabytes."""
-    found = np.empty(len(U), dtype=np.int64)
-    step = max(1, 1_000_000 // len(V))
+    step, found = max(1, 1_000_000 // len(V)), []
     for start in range(0, len(U), step):
         alike = U[start : start + step] @ V.T
-        best = (alike if signed else np.abs(alike)).argmax(1)
-        found[start : start + step] = best
-    return found
+        found.append((alike if signed else np.abs(alike)).argmax(1))
+    return np.concatenate(found)

@@ -91,7 +91,10 @@ class Layer(Result):
         if self.precision is None:
             kinds = (np.asarray(value).dtype for value in given.values())
             precision = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
-            object.__setattr__(self, "precision", max(precision, float(np.finfo(float).eps)))
+            precision = max(precision, float(np.finfo(float).eps))
+        else:
+            precision = float(finite_array("precision", self.precision, ndim=0))
+        object.__setattr__(self, "precision", precision)
         for name, array in arrays.items():
             array = array.copy()
             array.flags.writeable = False
@@ -236,7 +239,9 @@ def _flat(torch: Any, model: Any) -> Any:
 
 
 def _weights(torch: Any, module: Any) -> tuple[Any, Any]:
-    """Weight and bias as arrays; half precisions without a dtype in NumPy go through float32."""
+    """Weight and bias as arrays."""
+    if module.weight.is_meta:
+        raise TypeError("weights must hold numbers, got tensors on the meta device; load the model first")
     weight = module.weight.detach().cpu()
     if weight.dtype == torch.bfloat16:
         raise TypeError("weights must have a dtype that NumPy knows, got bfloat16; call model.float() first")

@@ -83,16 +83,20 @@ def similarity(X: ArrayLike, Y: ArrayLike, kind: str = "cka", center: bool = Tru
     first, second = _pair("X", X, "Y", Y)
     if kind == "rsa":
         return _rank_correlation(first, second)
-    first, second = (_reduced(_prepared(one, center)) for one in (first, second))
+    axis = 0 if kind == "cca" else None  # which knows no size of a unit
+    first, second = (_reduced(_prepared(one, center, axis)) for one in (first, second))
     if not (first.any() and second.any()):
         return _nothing()
     if kind == "cca":
         q, r = _basis(first), _basis(second)
-        return float(np.square(q.T @ r).sum() / min(q.shape[1], r.shape[1]))
-    if kind == "procrustes":
+        value = np.square(q.T @ r).sum() / min(q.shape[1], r.shape[1])
+    elif kind == "procrustes":
         nuclear = np.linalg.svd(first.T @ second, compute_uv=False).sum()
-        return float(nuclear / (np.linalg.norm(first) * np.linalg.norm(second)))
-    return _cosine(first, second)
+        value = nuclear / (np.linalg.norm(first) * np.linalg.norm(second))
+    else:
+        sizes = np.linalg.norm(first.T @ first) * np.linalg.norm(second.T @ second)
+        value = np.square(first.T @ second).sum() / sizes
+    return min(float(value), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,8 +177,7 @@ def cka_range(H: ArrayLike, other: ArrayLike | None = None) -> Range:
         raise ValueError(
             "other must not be the same for all samples, got constant columns; pass more samples"
         )
-    size = np.linalg.norm(fixed.T @ fixed)
-    values = np.square(_prepared(_matrix("other", other), True).T @ columns).sum(0) / size
+    values = np.square(fixed.T @ columns).sum(0) / np.linalg.norm(fixed.T @ fixed)
     at = int(values.argmin())
     return Range(float(min(values[at], 1.0)), (at,))
 
@@ -263,12 +266,10 @@ def _pair(one: str, X: ArrayLike, two: str, Y: ArrayLike) -> tuple[Floats, Float
     return _matrix(one, first), _matrix(two, second)
 
 
-def _prepared(X: Floats, center: bool) -> Floats:
-    """Largest entry 1, centred; a column that is constant up to rounding becomes exactly 0."""
-    top = float(np.abs(X).max())
-    if top == 0:
-        return X
-    X = X / top
+def _prepared(X: Floats, center: bool, axis: int | None = None) -> Floats:
+    """Largest entry 1, in all or (axis 0) by column; centred, a constant up to rounding becomes exactly 0."""
+    top = np.abs(X).max(axis, keepdims=True)
+    X = X / np.where(top > 0, top, 1.0)
     if not center:
         return X
     size = np.abs(X).max(0)
@@ -288,7 +289,7 @@ def _reduced(X: Floats) -> Floats:
 
 def _units(X: Floats) -> Floats:
     """Columns centred, of length 1."""
-    columns = _prepared(X, True)
+    columns = _prepared(X, True, 0)
     size = np.linalg.norm(columns, axis=0)
     if not size.all():
         where = np.flatnonzero(size == 0)
@@ -306,11 +307,6 @@ def _basis(X: Floats) -> Floats:
     return np.asarray(u[:, values > values[0] * max(X.shape) * np.finfo(float).eps])
 
 
-def _cosine(X: Floats, Y: Floats) -> float:
-    sizes = np.linalg.norm(X.T @ X) * np.linalg.norm(Y.T @ Y)
-    return float(np.square(X.T @ Y).sum() / sizes)
-
-
 def _rank_correlation(X: Floats, Y: Floats) -> float:
     from scipy.spatial.distance import pdist
     from scipy.stats import rankdata
@@ -323,7 +319,8 @@ def _rank_correlation(X: Floats, Y: Floats) -> float:
         rank = rankdata(far)
         ranks.append(rank - rank.mean())
     first, second = ranks
-    return float(first @ second / math.sqrt((first @ first) * (second @ second)))
+    value = float(first @ second / math.sqrt((first @ first) * (second @ second)))
+    return max(-1.0, min(value, 1.0))
 
 
 def _nothing() -> float:

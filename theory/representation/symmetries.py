@@ -4,6 +4,7 @@ A function refuses a layer on which its change would not be a symmetry.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,14 +30,14 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-def scale(layer: Layer, factors: ArrayLike) -> Layer:
+def scale(layer: Any, factors: ArrayLike) -> Layer:
     """Scale the incoming side of each unit up and the outgoing side down (PS-1).
 
     ``(a / r) phi(r z) = a phi(z)`` for r > 0 and a ReLU or leaky ReLU.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer, or what `layer_of` takes
         Layer of ReLU type.
     factors : array_like of shape (h,)
         Factor r of each unit, > 0.
@@ -67,6 +68,7 @@ def scale(layer: Layer, factors: ArrayLike) -> Layer:
     >>> scale(net, [2, 4]).W_out
     array([[0.5 , 0.25]])
     """
+    layer = layer_of(layer)
     _homogeneous(layer, "scale")
     r = finite_array("factors", factors, ndim=1)
     if r.shape != (layer.units,) or not (r > 0).all():
@@ -77,14 +79,14 @@ def scale(layer: Layer, factors: ArrayLike) -> Layer:
     return dataclasses.replace(layer, W_in=layer.W_in * r[:, None], b=layer.b * r, W_out=layer.W_out / r)
 
 
-def duplicate(layer: Layer, counts: ArrayLike, splits: ArrayLike | None = None) -> Layer:
+def duplicate(layer: Any, counts: ArrayLike, splits: ArrayLike | None = None) -> Layer:
     """Replace each unit by copies that share its outgoing weights (PS-1).
 
     ``sum_i s_i a phi(z) = a phi(z)`` where the shares sum to 1, for every activation.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer, or what `layer_of` takes
         Layer of any activation.
     counts : array_like of int, shape (h,)
         Number of copies of each unit, >= 1.
@@ -117,6 +119,7 @@ def duplicate(layer: Layer, counts: ArrayLike, splits: ArrayLike | None = None) 
     >>> duplicate(net, [2, 1], [3, -2, 1]).W_out
     array([[ 3., -2.,  1.]])
     """
+    layer = layer_of(layer)
     given = np.asarray(counts)
     if given.shape != (layer.units,):
         raise ValueError(
@@ -142,14 +145,14 @@ def duplicate(layer: Layer, counts: ArrayLike, splits: ArrayLike | None = None) 
     )
 
 
-def add_null(layer: Layer, W: ArrayLike, b: ArrayLike) -> Layer:
+def add_null(layer: Any, W: ArrayLike, b: ArrayLike) -> Layer:
     """Add units that nothing reads: outgoing weights are 0 (PS-1).
 
     ``0 phi(w . x + b) = 0``, for every activation.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer, or what `layer_of` takes
         Layer of any activation.
     W : array_like of shape (m, d)
         Incoming weights of the units added.
@@ -180,18 +183,19 @@ def add_null(layer: Layer, W: ArrayLike, b: ArrayLike) -> Layer:
     >>> add_null(net, [[7.0]], [1]).W_out
     array([[1., 0.]])
     """
+    layer = layer_of(layer)
     weights, biases = _incoming(layer, W, b)
     return _append(layer, weights, biases, np.zeros((len(layer.c), len(biases))))
 
 
-def add_cancelling(layer: Layer, W: ArrayLike, b: ArrayLike, out: ArrayLike, ratio: ArrayLike = 1.0) -> Layer:
+def add_cancelling(layer: Any, W: ArrayLike, b: ArrayLike, out: ArrayLike, ratio: ArrayLike = 1.0) -> Layer:
     """Add pairs of parallel units that cancel each other (PS-1).
 
     ``a phi(z) - (a / r) phi(r z) = 0`` for r > 0; for r = 1 with every activation.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer, or what `layer_of` takes
         Layer of ReLU type, or any where all ratios are 1.
     W : array_like of shape (m, d)
         Incoming weights of the first unit of each pair.
@@ -228,6 +232,7 @@ def add_cancelling(layer: Layer, W: ArrayLike, b: ArrayLike, out: ArrayLike, rat
     >>> add_cancelling(net, [[7.0]], [1], [[3]], 2.0).W_out
     array([[ 1. ,  3. , -1.5]])
     """
+    layer = layer_of(layer)
     weights, biases = _incoming(layer, W, b)
     a, r = finite_array("out", out, ndim=2), finite_array("ratio", ratio)
     if a.shape != (len(biases), len(layer.c)) or r.shape not in ((), (len(biases),)) or not (r > 0).all():
@@ -247,7 +252,7 @@ def add_cancelling(layer: Layer, W: ArrayLike, b: ArrayLike, out: ArrayLike, rat
     )
 
 
-def add_linear_null(layer: Layer, w: ArrayLike, out: ArrayLike, b: ArrayLike | None = None) -> Layer:
+def add_linear_null(layer: Any, w: ArrayLike, out: ArrayLike, b: ArrayLike | None = None) -> Layer:
     """Add a group of units that cancel as linear pieces, no two of them parallel (PS-5, PS-7).
 
     ``sum_i [phi(z_i) - phi(-z_i)] - phi(z) + phi(-z) = 0`` with ``z = sum_i z_i``, for each activation with
@@ -255,7 +260,7 @@ def add_linear_null(layer: Layer, w: ArrayLike, out: ArrayLike, b: ArrayLike | N
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer, or what `layer_of` takes
         Layer of ReLU, leaky ReLU, GELU (both forms) or SiLU.
     w : array_like of shape (m, d)
         Incoming weights of the z_i; with m = 2 it is a group of six.
@@ -292,6 +297,7 @@ def add_linear_null(layer: Layer, w: ArrayLike, out: ArrayLike, b: ArrayLike | N
     >>> six.units, float(abs(six([[0.7]]) - net([[0.7]])).max()) < 1e-14
     (7, True)
     """
+    layer = layer_of(layer)
     if layer.activation == "tanh":
         raise AssumptionError(
             "add_linear_null needs an activation with phi(z) - phi(-z) proportional to z, got 'tanh'; the "

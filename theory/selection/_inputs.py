@@ -20,6 +20,11 @@ SEPARABLE = 1e-5  # relative change of a sample's gradient by its company; 64 ro
 def parameters(params: Any) -> Params:
     """Tensors by name, cut off from any graph."""
     torch = require("torch", "torch")
+    if torch.is_inference_mode_enabled():
+        raise ValueError(
+            "derivatives must be allowed, got torch.inference_mode(), which rules them out; leave it, or use "
+            "torch.no_grad()"
+        )
     if not isinstance(params, Mapping):
         raise TypeError(
             f"params must map names to tensors, got {type(params).__name__}; "
@@ -212,10 +217,11 @@ def norm(values: Params) -> float:
 
 
 def weight_vector(weights: Any, n: int, like: Any) -> Any:
-    """One weight a sample."""
+    """One weight a sample, never below single precision."""
     torch = require("torch", "torch")
+    dtype = torch.promote_types(like.dtype, torch.float32)
     if weights is None:
-        return torch.ones(n, dtype=like.dtype, device=like.device)
+        return torch.ones(n, dtype=dtype, device=like.device)
     if isinstance(weights, torch.Tensor):
         weights = weights.detach().cpu().double().numpy()
     array = finite_array("weights", weights)
@@ -223,7 +229,7 @@ def weight_vector(weights: Any, n: int, like: Any) -> Any:
         raise ValueError(
             f"weights must have shape ({n},), got {array.shape}; pass one weight for each sample of batch"
         )
-    return torch.as_tensor(array, dtype=like.dtype, device=like.device)
+    return torch.as_tensor(array, dtype=dtype, device=like.device)
 
 
 def parameter_mask(mask: Any, params: Params) -> Params | None:
@@ -241,7 +247,10 @@ def parameter_mask(mask: Any, params: Params) -> Params | None:
         )
     found = {}
     for name, value in params.items():
-        factor = torch.as_tensor(mask[name], dtype=value.dtype, device=value.device).detach()
+        factor = mask[name]
+        if not isinstance(factor, torch.Tensor):
+            factor = finite_array(f"mask[{name!r}]", factor)
+        factor = torch.as_tensor(factor, dtype=value.dtype, device=value.device).detach()
         if factor.ndim and factor.shape != value.shape:
             raise ValueError(
                 f"mask[{name!r}] must have shape {tuple(value.shape)}, got {tuple(factor.shape)}; "

@@ -175,7 +175,7 @@ def _exact(G: Floats, k: int, count: int) -> tuple[Indices, Indices, float]:
         )
     best, subset = -math.inf, np.arange(count)
     every = itertools.combinations(range(P), count)
-    while block := list(itertools.islice(every, 4096)):
+    while block := list(itertools.islice(every, max(1, 4_000_000 // (n * count)))):  # 32 MB of entries
         sets = np.array(block)
         sums = G[:, sets].sum(2)
         values = np.sort(sums, axis=0)[-k:].sum(0)

@@ -98,7 +98,8 @@ def complete(scale: str, rng: np.random.Generator, broken: bool = False) -> Evid
             off = max(off, float(np.abs(same(X) - net(X)).max() / np.abs(net(X)).max()))
         # the converse: forms that differ in any part are other functions, on samples around the origin
         for part in ("directions", "coefficients", "affine"):
-            moved = dataclasses.replace(form, **{part: getattr(form, part) + 1e-3 * rng.normal(size=(1, 1))})
+            step = 1e-3 * (1 + np.abs(rng.normal(size=(1, 1))))
+            moved = dataclasses.replace(form, **{part: getattr(form, part) + step})
             blind_to += int(np.abs(moved(X) - form(X)).max() < 1e-6)
     worst = max(apart, off)
     return Evidence(

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
+from porism.sims.representation._kernels import drawn_similarities
 from porism.sims.representation.claims._checks import SOURCE, change
-from porism.sims.representation.worlds import alive_layer, random_kernels, random_layer, scramble
+from porism.sims.representation.worlds import alive_layer, random_layer, scramble
 from porism.theory.representation import (
     Layer,
     cka_after_addition,
@@ -65,13 +66,6 @@ def keeps_the_function(scale: str, rng: np.random.Generator, broken: bool = Fals
     )
 
 
-def _cosine(s: Floats, G: Floats, t: Floats) -> Floats:
-    """Cosines of kernels with weights s and t on unit columns, by the inner products G of their rays."""
-    top = np.einsum("ti,ij,tj->t", s, G, t)
-    sizes = [np.einsum("ti,ij,tj->t", w, G, w) for w in (s, t)]
-    return np.asarray(top / np.sqrt(sizes[0] * sizes[1]))
-
-
 @claim(
     "PS-2",
     kind="theorem",
@@ -88,16 +82,8 @@ def lowest(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
         X = rng.normal(size=(60, 4))
         net, fixed = alive_layer(7, X, 2, rng), alive_layer(5, X, 2, rng).hidden(X)
         H = net.hidden(X)
-        unit = H - H.mean(0)
-        unit /= np.linalg.norm(unit, axis=0)
-        G = np.square(unit.T @ unit)
         both, one = cka_range(H), cka_range(H, fixed)
-        s, t = (random_kernels(H, draws, rng, signed=broken) for _ in range(2))
-        found = _cosine(s, G, t)
-        L = np.square((fixed - fixed.mean(0)).T @ unit).sum(0) / np.linalg.norm(
-            (fixed - fixed.mean(0)).T @ (fixed - fixed.mean(0))
-        )
-        single = s @ L / np.sqrt(np.einsum("ti,ij,tj->t", s, G, s))
+        s, t, found, single = drawn_similarities(H, fixed, draws, rng, signed=broken)
         below = max(below, both.lower - float(found.min()), one.lower - float(single.min()))
         low = min(low, float(found.min()))
         nearest = min(nearest, float(found.min()) - both.lower, float(single.min()) - one.lower)

@@ -6,25 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.selection._scores import jacobian, val_gradient
+from porism.sims.selection._estimates import joint_shares
+from porism.sims.selection._scores import score_matrix
 from porism.sims.selection.claims.scores import SOURCE
-from porism.sims.selection.matrices import FAMILIES, biclique_matrix, draw_matrix, random_starts
+from porism.sims.selection.matrices import FAMILIES, biclique_matrix, draw_matrix
 from porism.sims.selection.worlds import tanh_world
 from porism.theory.selection import joint_select, score_oracle
 
 __all__ = ["biclique", "fractions", "marginals", "one_axis"]
 
 Floats = NDArray[np.float64]
-
-
-def _best(G: Floats, k: int, count: int) -> float:
-    """All pairs of subsets, one by one."""
-    n, P = G.shape
-    return max(
-        float(G[np.ix_(list(rows), list(cols))].sum())
-        for rows in itertools.combinations(range(n), k)
-        for cols in itertools.combinations(range(P), count)
-    )
 
 
 @claim(
@@ -37,10 +28,10 @@ def _best(G: Floats, k: int, count: int) -> float:
     control="rows summed over all parameters",
 )
 def one_axis(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
-    draws, lost, apart = 6 if scale == "smoke" else 60, 0.0, 0.0
+    draws, lost, apart = 20 if scale == "smoke" else 60, 0.0, 0.0
     for number in range(draws):
         world = tanh_world(n=7, inputs=2, width=2, rng=rng)
-        G = jacobian(world) * val_gradient(world)
+        G = score_matrix(world)
         oracle, (n, P) = score_oracle(*world.arguments), G.shape
         chosen = np.sort(rng.permutation(P if number % 2 == 0 else n)[:3])
         own, M = (oracle.rows, G) if number % 2 == 0 else (oracle.columns, G.T)
@@ -82,7 +73,6 @@ def marginals(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
         shares.append(found / best)
         below += joint_select(signed, 3, 4).value < 0
     known = 10 * np.array([[1, -1, 0.01], [-1, 1, 0.01], [0.02, 0.02, 0.02]])
-    oracle = joint_select(known, 1, 1).value, _best(known, 1, 1)
     return Evidence(
         max(shares) <= 0.02 + 1e-12 and below > 0,
         max(shares),
@@ -91,8 +81,8 @@ def marginals(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
         "the family's own eps, up to 0.02",
         draws,
         {
-            "known matrix, one shot": oracle[0],
-            "known matrix, best": oracle[1],
+            "known matrix, one shot": joint_select(known, 1, 1).value,
+            "known matrix, best": float(known.max()),
             "signed products of value below 0": f"{below} of {draws}",
         },
         quantity="largest share of the best that one shot has",
@@ -139,21 +129,20 @@ def biclique(scale: str, rng: np.random.Generator, broken: bool = False) -> Evid
     control="an alternation that does not sum rows anew under its columns",
 )
 def fractions(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
-    draws = 20 if scale == "smoke" else 60
+    draws = 100 if scale == "smoke" else 300  # shares of signed products spread by 0.22
     numbers: dict[str, float] = {}
     most, least, restarts, worse = 0.0, np.inf, np.inf, 0
     for family in FAMILIES:
         found = []
         for _ in range(draws):
             G = draw_matrix(family, 8, 9, rng)
-            best = joint_select(G, 3, 4, "exact").value
-            once, step = (joint_select(G, 3, 4, method).value for method in ("one_shot", "alternating"))
-            many = joint_select(G, 3, 4, "alternating", random_starts(9, 4, 20, rng)).value
+            once, step, many = joint_shares(G, 3, 4, rng)
             if broken:
                 rows = np.sort(np.argsort(-G.sum(1), kind="stable")[:3])
-                step = many = float(np.sort(G[rows].sum(0))[-4:].sum())
+                value = float(np.sort(G[rows].sum(0))[-4:].sum())
+                step = many = value / joint_select(G, 3, 4, "exact").value
             worse += step < once - 1e-12
-            found.append((once / best, step / best, many / best))
+            found.append((once, step, many))
         mean = np.mean(found, axis=0)
         names = ("one shot", "alternating", "20 starts")
         numbers |= {f"{family}, {name}": float(x) for name, x in zip(names, mean, strict=True)}

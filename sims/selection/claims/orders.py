@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
+from porism.sims.selection._estimates import ORDERS, gradients_along, pooled, quadrature_errors
 from porism.sims.selection._scores import flat, jacobian, unflat, val_curvature
 from porism.sims.selection.claims.scores import SOURCE
-from porism.sims.selection.estimates import ORDERS, gradients_along, pooled, quadrature_errors
 from porism.sims.selection.worlds import improvement, linear_world, removal_effects, tanh_world
 from porism.theory.selection import dual_scores
 
@@ -30,8 +30,8 @@ def slopes(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
     ratios = []
     for _ in range(nets):
         world = tanh_world(rng=rng)
-        J, theta = jacobian(world), flat(world.params)
-        errors = np.array([quadrature_errors(world, float(lr), J, theta) for lr in rates])
+        J = jacobian(world)
+        errors = np.array([quadrature_errors(world, float(lr), J) for lr in rates])
         if broken:
             errors[:, 2] = errors[:, 0]
         ratios.append(errors[-1, 2] / errors[-1, 3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import curves, panel
 
-from porism.sims.representation.figure_data import (
+from porism.sims.representation._figure_data import (
     MEASURES,
     digits_pairs,
     lowest_draws,

@@ -15,7 +15,7 @@ from porism.sims.representation import (
     scramble,
 )
 from porism.sims.representation._peers import all_pairs, one_by_one, plain_cka
-from porism.sims.representation.benchmarks import canonical_memory, wide_layer
+from porism.sims.representation._wide import canonical_memory, wide_layer
 from porism.theory.representation import Layer, canonicalise, privileged_similarity, similarity
 
 SEEDS = st.integers(0, 2**32 - 1)

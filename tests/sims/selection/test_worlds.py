@@ -17,9 +17,9 @@ from porism.sims.selection import (
     removal_effects,
     tanh_world,
 )
+from porism.sims.selection._estimates import gradients_along, pooled, quadrature_errors, removal_estimates
 from porism.sims.selection._models import multiplications, perceptron, transformer
 from porism.sims.selection._scores import flat, jacobian, score_matrix, val_curvature, val_gradient
-from porism.sims.selection.estimates import gradients_along, pooled, quadrature_errors, removal_estimates
 from porism.theory.selection import dual_scores
 
 
@@ -50,7 +50,7 @@ def test_effects_of_least_squares_by_hand(seed, lr):
     np.testing.assert_allclose(jacobian(world).mean(0), g, atol=1e-12)
     np.testing.assert_allclose(val_gradient(world), A.T @ (A @ theta - b) / 4, atol=1e-12)
     np.testing.assert_allclose(val_curvature(world, g), A.T @ A @ g / 4, atol=1e-11)
-    errors = quadrature_errors(world, lr, jacobian(world), theta)
+    errors = quadrature_errors(world, lr, jacobian(world))
     assert np.abs(errors[1:]).max() < 1e-9 * max(1, 1 / np.linalg.norm(g) / lr)
 
 
@@ -86,6 +86,8 @@ def test_estimates():
     errors = pooled([world], 0.5)
     expected = np.linalg.norm(found["shares"] - found["exact"]) / np.linalg.norm(found["exact"])
     assert errors["shares"] == pytest.approx(expected)
+    one = linear_world([[1.0]], [0.0], [[1.0]], [0.0], [1.0])  # L = theta^2 / 2 at 1: 1/2 for 3/8
+    assert quadrature_errors(one, 0.5, np.ones((1, 1))) == [0.25, 0, 0, 0]
     ends = dual_scores(*world.arguments, order="endpoint", lr=0.5)
     assert found["end point"] == pytest.approx(ends.rows.numpy())
 

@@ -92,8 +92,10 @@ def test_guard():
     assert wide.commutation_residual == pytest.approx(distance)
     # the tolerance is a share of the mix: its size does not matter
     fine = virtual_heads.project_to_commutant(mix, layout) + 1e-12 * mix
-    for size in (1e-6, 1e6):
+    for size in (1e-200, 1e-6, 1e6, 1e200):
         assert fold_query_mix(weight, size * fine, rope=layout, applied="after").commutation_residual > 0
+        with pytest.raises(AssumptionError, match="at distance"):
+            fold_query_mix(weight, size * mix, rope=layout, applied="after")
     # a group is not excused by the size of another one
     both = np.concatenate([1e12 * fine, mix])
     with pytest.raises(AssumptionError, match="at distance"):
@@ -150,6 +152,9 @@ ZEROS = np.zeros((2, 3, 4, 5))
         (lambda: fold_query_mix(ZEROS, np.zeros((6, 3))), r"mix must be \(n_kv, G, P\)"),
         (lambda: fold_query_mix(ZEROS, np.zeros((2, 6, 4, 3, 5))), r"or \(n_kv, G, d_h, P, d_h\), got"),
         (lambda: fold_query_mix(ZEROS[0], np.zeros((2, 6, 3))), "W_q must have 4 axes"),
+        (lambda: fold_query_mix(ZEROS, 1.0), r"mix must be \(n_kv, G, P\)"),
+        (lambda: fold_query_mix(ZEROS[:0], np.zeros((0, 6, 3))), r"for W_q of \(0, 3, 4, 5\)"),
+        (lambda: fold_query_mix(ZEROS, np.zeros((2, 0, 3))), r"got \(2, 0, 3\)"),
         (
             lambda: fold_query_mix(ZEROS, np.zeros((2, 6, 3)), bias=np.zeros((2, 6, 4))),
             r"bias must be \(n_kv, P, d_h\) = \(2, 3, 4\), got \(2, 6, 4\)",

@@ -117,10 +117,22 @@ def test_degenerate():
     assert virtual_rank(thin * [[[[1.0]]]], rtol=1.0).rank.tolist() == [0]
 
 
-def test_float32_needs_a_tolerance():
+def test_rounded_weights_are_judged_at_their_precision():
     W = planted_heads(1, 6, 2, 8, 32, 0).astype(np.float32)
-    assert virtual_rank(W).rank.tolist() == [6]
-    assert virtual_rank(W, rtol=1e-5).rank.tolist() == [2]
+    assert virtual_rank(W).rank.tolist() == virtual_rank(W, rtol=1e-5).rank.tolist() == [2]
+    assert virtual_rank(W.astype(np.float64)).rank.tolist() == [6]  # the rounding is there
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_size_of_weights_does_not_matter(size):
+    W = sample_layer(6, 2, 5, 3, rng=0).W_q
+    for layout in (None, RopeLayout.standard("half", 2)):
+        physical, mix, error = factor_virtual(size * W, 2, layout)
+        one, same, expected = factor_virtual(W, 2, layout)
+        np.testing.assert_allclose(error, expected, rtol=1e-13)
+        np.testing.assert_allclose(np.abs(physical / size), np.abs(one), atol=1e-13)
+        np.testing.assert_allclose(np.abs(mix), np.abs(same), atol=1e-13)
+    np.testing.assert_allclose(virtual_rank(size * W).error_at(2), virtual_rank(W).error_at(2), rtol=1e-13)
 
 
 def test_real_heads(needs):
@@ -151,6 +163,7 @@ ONES = np.ones((1, 3, 2, 4))
         (lambda: virtual_rank(ONES[0]), "W_q must have 4 axes"),
         (lambda: virtual_rank(ONES[:0]), "without an empty axis"),
         (lambda: virtual_rank(ONES, rtol=2), "rtol must be in"),
+        (lambda: virtual_rank(ONES, rtol=np.nan), "rtol must be in"),
         (lambda: factor_virtual(ONES, 4), "P must be in 1..3"),
         (lambda: factor_virtual(ONES, 0), "P must be in 1..3"),
         (lambda: factor_virtual(ONES, 2, RopeLayout.standard("half", 4)), "at most the width of a head"),

@@ -354,7 +354,7 @@ NET = drawn(np.random.default_rng(0))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: canonicalise(NET, activation="gelu"), AssumptionError, "known for ReLU types only"),
+        (lambda: canonicalise(NET, activation="gelu"), AssumptionError, "complete form is not known"),
         (lambda: canonicalise(dataclasses.replace(NET, activation="silu")), AssumptionError, "got 'silu'"),
         (lambda: canonicalise(NET, "parallel", "tanh"), AssumptionError, "units do not rescale"),
         (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from porism.errors import AssumptionError
-from porism.theory.representation import Layer, canonicalise, layer_of, privileged_similarity
+from porism.theory.representation import Layer, canonicalise, duplicate, layer_of, privileged_similarity
 
 pytestmark = pytest.mark.full
 
@@ -75,6 +75,7 @@ def test_same_function_in_torch(torch):
         other[2].weight.copy_(model[2].weight.repeat(1, 2) / factors / 2)
         other[2].bias.copy_(model[2].bias)
     assert canonicalise(other).lines == 7
+    assert canonicalise(duplicate(model, [3] * 7)).lines == 7  # symmetries take models too
     assert privileged_similarity(model, other, X) == pytest.approx(1, abs=1e-9)
 
 
@@ -99,6 +100,7 @@ def test_refusals(torch):
         (nn.Sequential(line, nn.ReLU(), nn.Tanh(), end), "got .'ReLU', 'Tanh'."),
         (Own(), "torch.nn.Sequential, whose order is known, got Own"),
         (nn.Sequential(line, nn.ReLU(), end).bfloat16(), "got bfloat16; call model.float"),
+        (nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2, device="meta")), "on the meta device"),
     ]
     for model, message in refused:
         with pytest.raises(TypeError, match=message):

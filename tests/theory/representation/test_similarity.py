@@ -201,6 +201,24 @@ def test_constant_representations(kind, value):
         assert math.isnan(cka_after_addition(np.full((5, 2), value), Z, 1))
 
 
+@pytest.mark.parametrize("sizes", [(1e150, 1, 1e-150), (1e-200, 1, 1e-200)])
+def test_sizes_of_units_do_not_matter(sizes):
+    """Squares of these entries leave the range of floats."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(9, 3)), rng.normal(size=(9, 4))
+    assert similarity(X * sizes, Y, "cca") == pytest.approx(similarity(X, Y, "cca"), rel=1e-12)
+    for other in (None, Y):
+        found, expected = cka_range(X * sizes, other), cka_range(X, other)
+        assert (found.lower, found.pair) == (pytest.approx(expected.lower, rel=1e-12), expected.pair)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.sampled_from(KINDS), st.booleans())
+def test_never_above_one(seed, kind, center):
+    X = np.random.default_rng(seed).normal(size=(6, 4))
+    assert 1 - 1e-12 <= similarity(X, X[:, ::-1] * 3, kind, center) <= 1
+
+
 def test_constants_whose_mean_is_rounded():
     """The mean of seven times 0.2 / 0.3 is another number; what is left of the column is no signal."""
     flat = np.tile([0.2, 0.3], (7, 1))

@@ -86,6 +86,8 @@ def test_weights_and_masks(net, torch):
     refused(net, ValueError, r"mask\['w'\] must have shape \(3,\)", mask={"W": 1.0, "w": torch.ones(2)})
     refused(net, ValueError, "must be finite", mask={"W": float("nan"), "w": 1.0})
     refused(net, TypeError, "mask must map names", mask=torch.ones(9))
+    for factor in (None, "all"):
+        refused(net, TypeError, r"mask\['W'\] must hold real numbers", mask={"W": factor, "w": 1.0})
 
 
 def test_options(net):
@@ -107,6 +109,8 @@ def test_parameters_and_batches(net, torch):
     refused(net, TypeError, "batch must hold tensors", batch="text")
     refused(net, ValueError, r"first axis .* lengths \[2, 3\]", batch=(torch.ones(2), torch.ones(3)))
     refused(net, ValueError, r"lengths \[0\]", batch=(torch.tensor(1.0),))
+    with torch.inference_mode():
+        refused(net, ValueError, r"got torch.inference_mode\(\)")
     with pytest.raises(ValueError, match="one tensor or more"):
         dual_scores(*net()[:2], {}, net()[3])
     loss, _, params, batch = net()

@@ -238,6 +238,21 @@ def test_single_precision_does_not_warn(net):
     assert found.predicted == pytest.approx(found.actual, abs=1e-5)
 
 
+def test_weights_keep_their_digits_beside_half_precision(net):
+    """Parameters in bfloat16 and losses in float32: a weight of 0.1 in 8 bits is off by 1e-3."""
+    loss, val_loss, params, batch = net(dtype="float32")
+
+    def single(p):
+        return {name: value.float() for name, value in p.items()}
+
+    half = {name: value.bfloat16() for name, value in params.items()}
+    plain, weighted = (
+        dual_scores(lambda p, b: loss(single(p), b), lambda p: val_loss(single(p)), half, batch, weights=w)
+        for w in (None, [0.1] * 7)
+    )
+    np.testing.assert_allclose(weighted.rows, 0.1 * plain.rows, rtol=1e-6)  # of float32
+
+
 def test_parameters_are_left_alone(net, torch):
     loss, val_loss, params, batch = net()
     before = {name: value.clone() for name, value in params.items()}

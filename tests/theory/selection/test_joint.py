@@ -1,6 +1,7 @@
 """Joint choice against all subsets, its bound, its ties, and a model in place of a matrix."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -104,6 +105,16 @@ def test_a_noisy_oracle_ends():
     assert found.upper_bound == np.inf
     with pytest.raises(ValueError, match="sums of the oracle must have length 3, got 2"):
         joint_select(ScoreOracle((3, 3), noisy(2), noisy(2)), 1, 1)
+
+
+def test_all_subsets_of_many_rows_take_little_memory():
+    G = np.random.default_rng(0).normal(size=(5000, 12))
+    tracemalloc.start()
+    value = joint_select(G, 10, 6, "exact").value
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert value >= joint_select(G, 10, 6, "alternating").value
+    assert peak < 1e8  # entries in all 924 subsets at once would take 2.2e8
 
 
 def test_a_selection_is_kept(tmp_path):
