@@ -91,7 +91,7 @@ def median_seconds(
     >>> median_seconds(lambda: None, lambda: None, rounds=1).shape
     (2,)
     """
-    spent = []
+    spent: list[list[Any]] = []
     for _ in range(integer("rounds", rounds, 1) + 1):
         spent.append([])
         for work in works:

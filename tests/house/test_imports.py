@@ -74,6 +74,21 @@ def test_no_import_runs_upwards(root):
     assert seen > 20
 
 
+def test_no_package_reaches_into_another(root):
+    """What begins with an underscore is for its own package; that of the base is for every floor."""
+    wrong = []
+    for path, module in files(root):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("porism."):
+                for alias in node.names:
+                    parts = f"{node.module}.{alias.name}".split(".")
+                    private = next((i for i, part in enumerate(parts) if part.startswith("_")), 1)
+                    package = ".".join(parts[: min(private, 3)])  # such as porism.theory.pattern
+                    if private > 1 and not f"{module}.".startswith(f"{package}."):
+                        wrong.append(f"{module} imports {'.'.join(parts)}")
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     "modules",
     [
