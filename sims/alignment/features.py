@@ -314,5 +314,5 @@ def _track(name: str, pooling: str) -> Track:
 
 def _entropy(random_state: int | np.random.Generator | None) -> int:
     if random_state is None or isinstance(random_state, np.random.Generator):
-        return int(generator(random_state).integers(1 << 62))
+        return int(generator(random_state, "random_state").integers(1 << 62))
     return integer("random_state", random_state, 0)

@@ -76,7 +76,7 @@ def lora_start(
     """
     one_of("kind", kind, STARTS)
     rows = finite_array("x", x, 2)
-    d, rng = rows.shape[1], generator(random_state)
+    d, rng = rows.shape[1], generator(random_state, "random_state")
     r = integer("r", r, 1, d)
     if kind == "pca":
         return principal_subspace(rows, r, random_state=rng).basis
@@ -107,7 +107,7 @@ def random_head(C: int, m: int, random_state: np.random.Generator | int | None =
     (2, 16)
     """
     C, m = integer("C", C, 1), integer("m", m, 1)
-    return generator(random_state).standard_normal((C, m)) / math.sqrt(m)
+    return generator(random_state, "random_state").standard_normal((C, m)) / math.sqrt(m)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

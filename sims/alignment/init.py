@@ -203,7 +203,7 @@ def init_pivot_lora(
         raise TypeError(f"center must be a bool, got {type(center).__name__}; pass True or False, or None")
     if not isinstance(measure, bool):
         raise TypeError(f"measure must be a bool, got {type(measure).__name__}; pass True or False")
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     adapters = find_adapters(peft_model, adapter_name, "initialising")
     _refuse(peft_model, adapters, adapter_name, overwrite)
     measure = measure and pooling == "auto" and labels_key is not None

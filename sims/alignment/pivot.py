@@ -159,7 +159,7 @@ def pivot_(
     "svd pivot of 24 modules: BA changed by 4.1e-08 at most, off-diagonal of AA' 0.12 -> 0.0008, ..."
     """
     plan = _prepare(model, optimizer, adapter_name, rotation, moments, reseed_idle)
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     rows = []
     for adapter, child in zip(plan.adapters, rng.spawn(len(plan.adapters)), strict=True):
         a, b = double(adapter.a), double(adapter.b)

@@ -111,7 +111,7 @@ def sample_spiked(
     """
     n, d, sigma = integer("n", n, 1), integer("d", d, 1), positive("sigma", sigma)
     strengths = _strengths("ells", ells, d)
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     v = _frame(rng, len(strengths), d) if directions is None else _given(directions, len(strengths), d)
     return SpikedSample(_rows(rng, n, d, v, strengths, sigma), v, strengths, sigma)
 
@@ -228,7 +228,8 @@ class ClassTask(Result):
             )
         y = np.repeat(np.arange(len(counts)), counts)
         noise = _rows(
-            generator(random_state), len(y), self.means.shape[1], self.directions, self.nuisance, self.sigma
+            generator(random_state, "random_state"),
+            *(len(y), self.means.shape[1], self.directions, self.nuisance, self.sigma),
         )
         return dataclasses.replace(self, x=self.means[y] + noise, y=y)
 
@@ -277,7 +278,7 @@ class ClassTask(Result):
             right = [_phi(g / spread) if spread else 0.5 * (1 + np.sign(g)) for g in gap]
             return float(self.shares @ right)
         values, vectors = np.linalg.eigh(root @ root.T)
-        z = generator(random_state).standard_normal((integer("samples", samples, 1), C))
+        z = generator(random_state, "random_state").standard_normal((integer("samples", samples, 1), C))
         noise = z @ (vectors * np.sqrt(np.maximum(values, 0))).T
         total = 0.0
         for c in range(C):
@@ -353,7 +354,7 @@ def sample_class_task(
             "raise d or drop some"
         )
     offset = float(finite_array("offset", offset, 0))
-    rng, shares = generator(random_state), counts / counts.sum()
+    rng, shares = generator(random_state, "random_state"), counts / counts.sum()
     means = rng.standard_normal((C, d))
     means -= shares @ means
     means *= sigma * math.sqrt(delta / float(shares @ np.sum(means**2, axis=1)))

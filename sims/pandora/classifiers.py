@@ -78,7 +78,7 @@ def classifier_matrix(
     for name, share in (("train", train), ("home", home)):
         if not 0 < share <= 1 or (name == "train" and share == 1):
             raise ValueError(f"{name} must be a share between 0 and 1, got {share!r}")
-    rng = generator(seed)
+    rng = generator(seed, "seed")
     data = getattr(require("sklearn.datasets", "data"), f"load_{dataset}")()
     X, y = np.asarray(data.data, float), np.asarray(data.target)
     order = rng.permutation(len(y))

@@ -72,7 +72,7 @@ def gaussian(
     >>> np.round(np.corrcoef((world.scores - world.m).T)[0, 1], 1)
     np.float64(0.5)
     """
-    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
+    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed, "seed")
     s, tau, mu, spread = _law(K, s, tau, mu, spread)
     low = -1 / (K - 1) if K > 1 else 0.0
     if not low - 1e-12 <= rho <= 1:
@@ -153,7 +153,7 @@ def binary_irt(
     """
     from scipy.special import ndtr, owens_t
 
-    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
+    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed, "seed")
     a = np.linspace(-0.5, 0.5, K) if ability is None else _each("ability", ability, K)
     tau = _each("tau", tau, K)
     _positive(tau=tau)
@@ -240,7 +240,7 @@ def levels(
     >>> levels(4, 2, draws=9, seed=0).nu[0, [0, 1, 9]].round(4)
     array([0.    , 0.3162, 0.7071])
     """
-    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
+    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed, "seed")
     draws = integer("draws", draws, low=1)
     s, tau, mu, spread = _law(K, s, tau, mu, spread)
     m = mu + spread * rng.normal(size=(n, K))
@@ -309,7 +309,7 @@ def market(
     >>> bool(abs(change.dU - change.dW) < 1e-15)  # aligned
     True
     """
-    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed)
+    n, K, rng = integer("n", n, low=1), integer("K", K, low=1), generator(seed, "seed")
     numbers = {"m": m, "s": s, "tau": tau, "c": c, "mu": mu, "s_other": s_other, "omega": omega}
     held = {name: float(finite_array(name, value, ndim=0)) for name, value in numbers.items()}
     _positive(s=s)

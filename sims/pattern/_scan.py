@@ -213,5 +213,5 @@ def crop(one: Any, kept: NDArray[np.bool_] | None, row: int) -> Array:
 def _entropy(random_state: int | np.random.Generator | None) -> tuple[int, int | None]:
     """What the streams start from, and the seed to report."""
     if random_state is None or isinstance(random_state, np.random.Generator):
-        return int(generator(random_state).integers(2**63)), None
+        return int(generator(random_state, "random_state").integers(2**63)), None
     return (seed := integer("random_state", random_state, 0)), seed

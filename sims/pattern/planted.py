@@ -116,7 +116,7 @@ def planted_pattern(
         raise ValueError(f"order='common' needs a square mask, got {(m, n)}; use order='independent'")
     jitter, noise = _spread("jitter", jitter), _spread("noise", noise)
     integer("low_rank", low_rank, 0, min(m, n))
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     X = np.ones((m, n)) if signal == "ones" else rng.standard_normal((m, n))
     if signal == "sign":
         X = np.where(X < 0, -1.0, 1.0)
@@ -167,7 +167,7 @@ def random_softmax(
     [[1.0, 0.0], [0.5, 0.5]]
     """
     integer("T", T, 1)
-    logits = _spread("scale", scale) * generator(random_state).standard_normal((T, T))
+    logits = _spread("scale", scale) * generator(random_state, "random_state").standard_normal((T, T))
     if causal:
         logits = np.where(np.tri(T, dtype=bool), logits, -np.inf)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -198,7 +198,7 @@ def _sweep(
     options: dict[str, Any],
 ) -> Sweep:
     integer("trials", trials, 1)
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     root = np.random.SeedSequence(int(rng.integers(2**63)))
     rows = []
     for (given, noise), child in zip(worlds, root.spawn(len(worlds)), strict=True):

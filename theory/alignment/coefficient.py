@@ -190,7 +190,7 @@ def alignment_coefficient(
     checks.one_of("weights", weights, ("share", "gradient"))
     checks.one_of("on_degenerate", on_degenerate, ("warn", "raise"))
     repeats = checks.integer("repeats", repeats, low=1)
-    rng = checks.generator(random_state)
+    rng = checks.generator(random_state, "random_state")
     eps = eps if input_eps is None else checks.positive("input_eps", input_eps)
     labels = _inputs.labels(y, len(rows))
     kept = labels != _IGNORED

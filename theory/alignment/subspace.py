@@ -154,7 +154,7 @@ def principal_subspace(
         if on_degenerate == "raise":
             raise ValueError(f"{text}; lower r, add samples or read another position")
         warnings.warn(f"{text}: {missing} random rows complete the basis", NumericalWarning, stacklevel=2)
-        vectors = _pca.complete(vectors, r, d, checks.generator(random_state))
+        vectors = _pca.complete(vectors, r, d, checks.generator(random_state, "random_state"))
     return Subspace(vectors, np.concatenate([values / (n - 1), np.zeros(missing)]), rank, missing)
 
 

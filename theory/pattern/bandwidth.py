@@ -120,7 +120,7 @@ def minimize_bandwidth(
     begun = time.perf_counter()
     deadline = np.inf if time_budget is None else begun + positive("time_budget", time_budget)
     recorded(random_state)
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     graph = _edges(A)
     n = len(graph)
     lower = _lower_bound(graph)

@@ -129,7 +129,7 @@ def pattern_distance(
     bounds = known_kinds("bounds", bounds)
     deadline = None if time_budget is None else begun + positive("time_budget", time_budget)
     seed = recorded(random_state)
-    rng = generator(random_state)
+    rng = generator(random_state, "random_state")
     warm = _warm(problem, warm_start)
     reason = uninformative(problem)
     if reason:
