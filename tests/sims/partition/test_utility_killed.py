@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import alive, wait
 
 from porism.sims.partition._checkpoint import Checkpoint
 
@@ -75,22 +75,6 @@ def start(tmp_path, monkeypatch):
 def fits(log: Path):
     """Mask and process of every fit so far."""
     return [tuple(map(int, line.split())) for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def wait(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def finish(process):
