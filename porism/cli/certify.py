@@ -109,7 +109,6 @@ def _decision(
     top_k: int | None, sign: bool, threshold: str | None, above_mean: bool, blocks: str | None
 ) -> "Decision":
     from porism.theory.partition import OrderedPartition, RelativeThreshold, Sign, Threshold, TopK
-    from porism.theory.partition._exact import rational
 
     asked = [top_k is not None, sign, threshold is not None, above_mean, blocks is not None]
     if sum(asked) != 1:
@@ -120,7 +119,7 @@ def _decision(
         return TopK(top_k)
     if threshold is not None:
         try:
-            return Threshold(rational("--threshold", threshold))
+            return Threshold(threshold)
         except ValueError:
             raise ValueError(
                 f"--threshold must be a number or a fraction such as 1/3, got {threshold!r}"

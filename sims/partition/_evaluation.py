@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from porism.checks import finite_array, integer, require
 from porism.sims.partition._checkpoint import CONSTANT, FAILED, FITTED
-from porism.theory.partition._coalitions import coalition_name, members_of
+from porism.theory.partition import coalition_name, members_of
 
 __all__ = ["EvaluationError", "Job", "Scorer"]
 

@@ -214,7 +214,7 @@ def cutoffs(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         ax.set_yticks(squash(ticks), ["0", "0.1", "1", "10", "100", "∞"])
         ax.set(
             xticks=sizes,
-            ylim=(0, 1),
+            ylim=(0, 1.06),
             xlabel="cut-off m (coalitions of fewer than m players are free)",
             ylabel="median slope radius κ*",
             title=f"Top {n // 2} of {n}, {seeds} games",

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, generator, integer, positive
 from porism.theory.partition import UtilityTable
+from porism.theory.partition.table import MAX_PLAYERS
 
 __all__ = [
     "block_game",
@@ -17,8 +18,6 @@ __all__ = [
     "random_monotone_game",
     "saturating_game",
 ]
-
-MAX_PLAYERS = 24
 
 
 def block_game(n: int, k: int, noise: float, rng: np.random.Generator | int | None = None) -> UtilityTable:
@@ -365,7 +364,4 @@ def _subset_sums(w: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sizes(n: int) -> NDArray[np.uint8]:
-    sizes = np.zeros(1 << n, dtype=np.uint8)
-    for player in range(n):
-        np.add(sizes[: 1 << player], 1, out=sizes[1 << player : 2 << player])
-    return sizes
+    return np.bitwise_count(np.arange(1 << n, dtype=np.uint32))

@@ -68,9 +68,7 @@ def level_differences(table: UtilityTable, sv: Semivalue, pairs: Pairs) -> tuple
     weights = np.array([int(x * scale) for x in q], dtype=object if scale >> 40 else np.int64)
     order = np.argsort(-scores, kind="stable")
     by_size = weights[np.bitwise_count(order)]
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)[
-        :-1
-    ]  # the lowest level is left out
+    last = np.flatnonzero(np.diff(scores[order]))  # of each level but the lowest
     curves = []
     for i, j in pairs:
         side = (order >> integer("i", i, 0, n - 1) & 1) - (order >> integer("j", j, 0, n - 1) & 1)
@@ -121,7 +119,7 @@ def sampled_differences(
     if rows is None or rows.design not in ("uniform", "msr", "shapley-size"):
         found = None if rows is None else rows.design
         raise ValueError(f"table must hold rows of an i.i.d. design, got design={found!r}; see sample_table")
-    members = np.unpackbits(rows.members, axis=1, count=rows.n_players, bitorder="little").astype(bool)
+    members = rows.dense()
     levels = np.unique(rows.scores)
     curves, radii = [], []
     for i, j in pairs:

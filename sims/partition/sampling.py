@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, generator, integer, one_of, probability
-from porism.theory.partition import UtilityTable
+from porism.theory.partition import UtilityTable, masks_of
 
 __all__ = [
     "SAMPLED_DESIGNS",
@@ -93,7 +93,7 @@ def sample_table(
     for start in range(0, len(packed), step):
         rows = packed[start : start + step]
         if isinstance(utility, UtilityTable):
-            scores[start : start + step] = utility.scores[_masks(rows)]
+            scores[start : start + step] = utility.scores[masks_of(rows).astype(np.int64)]
             continue
         members = np.unpackbits(rows, axis=1, count=n, bitorder="little").astype(bool)
         values = finite_array("utility(members)", utility(members))
@@ -102,11 +102,6 @@ def sample_table(
                 f"utility must return one score a row, shape ({len(rows)},), got {values.shape}; vectorise it"
             )
         scores[start : start + step] = values
-    if n < 8:  # one byte a row is also a matrix of one player
-        rows_as_bool = np.unpackbits(packed, axis=1, count=n, bitorder="little").astype(bool)
-        return UtilityTable.from_samples(
-            rows_as_bool, scores, design=design, unit=unit, score_range=score_range, inclusion=w
-        )
     return UtilityTable.from_samples(
         packed, scores, n=n, design=design, unit=unit, score_range=score_range, inclusion=w
     )
@@ -325,9 +320,3 @@ def _prefixes(n: int, m: int, rng: np.random.Generator) -> NDArray[np.uint8]:
             row = number * (n + 1) + start
             packed[row : row + len(sizes)] = np.packbits(place < sizes[:, None], axis=1, bitorder="little")
     return packed
-
-
-def _masks(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
-    wide = np.zeros((len(packed), 8), dtype=np.uint8)
-    wide[:, : packed.shape[1]] = packed
-    return wide.view("<u8")[:, 0].astype(np.int64)

@@ -15,9 +15,7 @@ from porism.checks import integer
 from porism.errors import NumericalWarning
 from porism.sims.partition._checkpoint import FAILED, FITTED, Checkpoint, CheckpointMismatchError, digest
 from porism.sims.partition._evaluation import EvaluationError, Job, Scorer
-from porism.theory.partition import UtilityTable
-from porism.theory.partition._coalitions import coalition_name
-from porism.theory.partition.errors import TooManyPlayersError
+from porism.theory.partition import TooManyPlayersError, UtilityTable, coalition_name, masks_of
 
 __all__ = ["CheckpointMismatchError", "EvaluationError", "utility_table"]
 
@@ -242,6 +240,4 @@ def _wanted(coalitions: Any, n: int, max_players: int) -> list[int]:
     coalitions = coalitions if isinstance(coalitions, np.ndarray) else list(coalitions)
     parsed = UtilityTable.from_pairs(coalitions, np.zeros(len(coalitions)), n=n, max_players=1).sampled
     assert parsed is not None
-    wide = np.zeros((parsed.n_rows, 8), dtype=np.uint8)
-    wide[:, : parsed.members.shape[1]] = parsed.members
-    return [int(mask) for mask in np.unique(wide.view("<u8")[:, 0])]
+    return [int(mask) for mask in np.unique(masks_of(parsed.members))]

@@ -4,6 +4,7 @@ A decision drawn from semivalues (top k, ordered blocks, signs, thresholds) is c
 utility of an admissible class. See :func:`certify_partition`; sources and conventions are in its notes.
 """
 
+from porism.theory.partition._coalitions import coalition_name, masks_of, members_of
 from porism.theory.partition.bands import pair_radius, permutation_radius, player_radius, sequential_delta
 from porism.theory.partition.certificate import Certificate
 from porism.theory.partition.certify import certify_partition
@@ -56,8 +57,11 @@ __all__ = [
     "UtilityTable",
     "WitnessUtility",
     "certify_partition",
+    "coalition_name",
     "desirability_matrix",
     "is_coalitionally_dominant",
+    "masks_of",
+    "members_of",
     "pair_radius",
     "permutation_radius",
     "player_radius",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.theory.partition._coalitions import coalition_name
+from porism.theory.partition._values import missing_error
 from porism.theory.partition.classes import SmallCoalitions
 from porism.theory.partition.errors import MissingCoalitionsError, NotMonotoneError
 from porism.theory.partition.semivalue import Semivalue
@@ -61,11 +62,8 @@ class Boxes:
 
 
 def sizes_of(n: int) -> NDArray[np.uint8]:
-    """|S| of every mask, by doubling."""
-    sizes = np.zeros(1 << n, np.uint8)
-    for i in range(n):
-        sizes[1 << i : 2 << i] = sizes[: 1 << i] + 1
-    return sizes
+    """|S| of every mask."""
+    return np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
 
 
 def make_boxes(table: UtilityTable, small: SmallCoalitions | None, missing: str, sv: Semivalue) -> Boxes:
@@ -83,12 +81,7 @@ def make_boxes(table: UtilityTable, small: SmallCoalitions | None, missing: str,
     is_small = np.zeros(scores.size, bool) if small is None else sizes_of(n) < small.below
     unknown = absent & ~is_small
     if unknown.any() and missing == "raise":
-        names = ", ".join(coalition_name(int(mask)) for mask in np.flatnonzero(unknown)[:10])
-        count = int(unknown.sum())
-        raise MissingCoalitionsError(
-            f"table lacks {count} of {scores.size} coalitions: {names}{', …' if count > 10 else ''}; "
-            "evaluate them, or use missing='range' or target='estimate'"
-        )
+        raise missing_error(np.flatnonzero(unknown), scores.size)
     if absent.all():
         raise MissingCoalitionsError("table holds no score at all; evaluate some coalitions first")
     floor, ceiling = float(np.nanmin(scores)), float(np.nanmax(scores))
@@ -154,8 +147,7 @@ def _monotone_bounds(scores: Floats, known: Mask, n: int) -> tuple[Floats, Float
         while not (known[subset] and scores[subset] > scores[mask]):
             subset = (subset - 1) & mask
         raise NotMonotoneError(
-            f"table must be monotone in inclusion: {coalition_name(subset)} scores {scores[subset]}, "
-            "its superset "
-            f"{coalition_name(mask)} only {scores[mask]}; use values='range' or missing='range'"
+            f"table must be monotone in inclusion: {coalition_name(subset)} scores {scores[subset]}, its "
+            f"superset {coalition_name(mask)} only {scores[mask]}; use values='range' or missing='range'"
         )
     return below, above

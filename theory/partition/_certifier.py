@@ -39,14 +39,8 @@ class Certifier:
         ties: str,
         strict: str,
     ) -> None:
-        self.table, self.sv, self.decision, self.transforms, self.strict = (
-            table,
-            sv,
-            decision,
-            transforms,
-            strict,
-        )
-        self.n = table.n_players
+        self.table, self.sv, self.decision = table, sv, decision
+        self.transforms, self.strict = transforms, strict
         rounded = table.rounded(transforms.decimals)
         self.boxes = make_boxes(rounded, small, missing, sv)
         if not self.boxes.plain:
@@ -67,7 +61,7 @@ class Certifier:
             raise DegenerateUtilityError(
                 "table holds a constant utility: every partition is a tie; check the scorer"
             )
-        self.values = exact_semivalues(self.boxes.base, sv, self.n)
+        self.values = exact_semivalues(self.boxes.base, sv, table.n_players)
         self.part = partition(decision, self.values, ties)
         span = Fraction(float(self.boxes.high.max())) - Fraction(float(self.boxes.low.min()))
         self.program = make_program(self.part, sv, self.boxes.skip_below, span)
@@ -94,11 +88,7 @@ class Certifier:
                 verdict, failing = ("undecided", found) if other.robust else ("not_robust", other)
         witness = None
         if verdict == "not_robust":
-            row = (
-                failing.radius_row
-                if failing.radius_row is not None and not self._plain_class()
-                else failing.row
-            )
+            row = failing.row if self._plain_class() or failing.radius_row is None else failing.radius_row
             witness = make_witness(levels, self.part, self.boxes, self.transforms, self.decision, row)
         return self._certificate(found, verdict, witness, statistics, radii)
 
@@ -149,8 +139,8 @@ class Certifier:
 
             warnings.warn(
                 f"scores: {close.size} pairs of levels differ by less than 1e-12 of the range (least "
-                f"{close.min():.3g}); "
-                "rounding noise can only cause a false not_robust, pass MonotoneClass(decimals=...)",
+                f"{close.min():.3g}); rounding noise can only cause a false not_robust, pass "
+                "MonotoneClass(decimals=...)",
                 NumericalWarning,
                 stacklevel=4,
             )

@@ -9,28 +9,75 @@ from numpy.typing import ArrayLike, NDArray
 from porism._files import check_size
 from porism.checks import integer
 
-__all__ = ["coalition_name", "mask_of", "members_of", "parse_coalitions", "score_array"]
+__all__ = ["coalition_name", "masks_of", "members_of", "parse_coalitions", "round_scores", "score_array"]
 
 LARGEST = 1e304  # differences and weighted sums of larger ones overflow
 
 
 def members_of(mask: int) -> tuple[int, ...]:
-    """Players of a bit mask, in increasing order."""
+    """Players of a coalition given as a bit mask.
+
+    Parameters
+    ----------
+    mask : int
+        Coalition, >= 0; player i is bit i.
+
+    Returns
+    -------
+    tuple of int
+        Its players in increasing order.
+
+    Examples
+    --------
+    >>> members_of(0b1001)
+    (0, 3)
+    """
     return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
 
 
-def mask_of(players: Iterable[int]) -> int:
-    """Bit mask of a set of players."""
-    mask = 0
-    for player in players:
-        mask |= 1 << int(player)
-    return mask
+def masks_of(members: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Bit masks of packed rows.
+
+    Parameters
+    ----------
+    members : uint8 array, shape (m, ceil(n/8))
+        Coalitions of at most 64 players, as in a :class:`SampledTable`.
+
+    Returns
+    -------
+    uint64 array, shape (m,)
+        Their masks; player i is bit i.
+
+    Examples
+    --------
+    >>> masks_of(np.array([[9, 1]], np.uint8)).tolist()
+    [265]
+    """
+    wide = np.zeros((len(members), 8), np.uint8)
+    wide[:, : members.shape[1]] = members
+    return wide.view("<u8")[:, 0].astype(np.uint64)
 
 
 def coalition_name(coalition: int | NDArray[np.uint8]) -> str:
-    """A coalition (mask or packed row) as people write it, such as ``{0, 3}``."""
+    """A coalition as people write it.
+
+    Parameters
+    ----------
+    coalition : int or uint8 array, shape (ceil(n/8),)
+        Bit mask, or packed row of a :class:`SampledTable`.
+
+    Returns
+    -------
+    str
+        Its players in braces.
+
+    Examples
+    --------
+    >>> coalition_name(0b1001)
+    '{0, 3}'
+    """
     if not isinstance(coalition, int):
-        return "{" + ", ".join(map(str, np.flatnonzero(np.unpackbits(coalition, bitorder="little")))) + "}"
+        coalition = int.from_bytes(coalition.tobytes(), "little")
     return "{" + ", ".join(map(str, members_of(coalition))) + "}"
 
 
@@ -58,10 +105,21 @@ def score_array(scores: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
+def round_scores(values: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Scores rounded to so many decimals, without negative zeros."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.round(values, decimals) + 0.0
+    return np.where(np.isfinite(rounded), rounded, values)  # what overflows has no such decimals
+
+
 def parse_coalitions(coalitions: Any, n: int | None) -> tuple[NDArray[np.uint8], int]:
     """Packed rows (m, ceil(n/8)) and n, from membership matrix, integer masks or lists of players."""
     if n is not None:
         n = integer("n", n, 1)
+    if not isinstance(coalitions, Iterable):
+        raise TypeError(f"coalitions must be a sequence of coalitions, got {type(coalitions).__name__}")
+    if hasattr(coalitions, "__array__"):  # also a DataFrame, which iterates over its columns
+        coalitions = np.asarray(coalitions)
     if isinstance(coalitions, np.ndarray) and coalitions.dtype != object:
         return _parse_matrix(coalitions, n) if coalitions.ndim == 2 else _parse_masks(coalitions, n)
     rows = list(coalitions)

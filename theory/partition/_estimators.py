@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import finite_array
 from porism.theory.partition._exact import Grid
 from porism.theory.partition.errors import ShiftVariantEstimatorError
 from porism.theory.partition.samples import SampledTable
@@ -93,7 +94,7 @@ def integer_estimator(
     """The estimator as integers; O(n m) memory."""
     name = choose_estimator(rows, sv, estimator)
     if name == "matrix":
-        return _from_matrix(np.asarray(estimator, dtype=np.float64), rows)
+        return _from_matrix(finite_array("estimator", estimator), rows)
     if name == "permutation":
         gain, loss = permutation_moves(rows)
         weights = np.zeros((rows.n_players, rows.n_rows), np.int64)
@@ -204,9 +205,9 @@ def _stratified(members: NDArray[np.bool_], sv: Semivalue) -> IntegerEstimator:
 
 
 def _from_matrix(matrix: NDArray[np.float64], rows: SampledTable) -> IntegerEstimator:
-    if matrix.shape != (rows.n_players, rows.n_rows) or not np.isfinite(matrix).all():
+    if matrix.shape != (rows.n_players, rows.n_rows):
         raise ValueError(
-            f"estimator must be a finite matrix of shape (n, m) = ({rows.n_players}, {rows.n_rows}), "
+            f"estimator must be a matrix of shape (n, m) = ({rows.n_players}, {rows.n_rows}), "
             f"got shape {matrix.shape}"
         )
     sums = np.array([math.fsum(row) for row in matrix])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.theory.partition._boxes import Boxes
+from porism.theory.partition._coalitions import round_scores
 from porism.theory.partition._estimators import (
     IntegerEstimator,
     choose_estimator,
@@ -73,10 +74,9 @@ def certify_sampled(
             "table holds a constant utility: every partition is a tie; check the scorer"
         )
     if transforms.decimals is not None:
-        scores = np.round(rows.scores, transforms.decimals) + 0.0
-        span = rows.score_range
+        scores, span = round_scores(rows.scores, transforms.decimals), rows.score_range
         if span is not None:
-            low, high = np.round(span, transforms.decimals)
+            low, high = round_scores(np.array(span), transforms.decimals)
             span = float(low), float(high)
         rows = replace(rows, scores=scores, score_range=span)
     assumptions = {

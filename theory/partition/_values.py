@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition._coalitions import coalition_name, mask_of
+from porism.theory.partition._coalitions import coalition_name
 from porism.theory.partition._exact import size_sums
 from porism.theory.partition.errors import MissingCoalitionsError
 from porism.theory.partition.table import UtilityTable
@@ -14,7 +14,7 @@ from porism.theory.partition.table import UtilityTable
 if TYPE_CHECKING:
     from porism.theory.partition.semivalue import Semivalue
 
-__all__ = ["exact_semivalues", "require_complete"]
+__all__ = ["exact_semivalues", "missing_error", "require_complete"]
 
 
 def exact_semivalues(scores: NDArray[np.float64], sv: "Semivalue", n: int) -> list[Fraction]:
@@ -29,13 +29,19 @@ def exact_semivalues(scores: NDArray[np.float64], sv: "Semivalue", n: int) -> li
 
 
 def require_complete(table: UtilityTable) -> None:
+    """Refuse what is no table, and a table without the scores of all coalitions."""
+    if not isinstance(table, UtilityTable):
+        raise TypeError(
+            f"table must be a UtilityTable, got {type(table).__name__}; make one with UtilityTable.from_array"
+        )
+    if not table.is_complete:
+        raise missing_error(np.flatnonzero(np.isnan(table.scores)), table.scores.size)
 
-    if not table.is_dense or table.is_complete:
-        _ = table.scores  # a table without dense scores says so
-        return
-    count = int(np.isnan(table.scores).sum())
-    names = ", ".join(coalition_name(mask_of(c)) for c in table.missing(10))
-    raise MissingCoalitionsError(
-        f"table lacks {count} of {table.scores.size} coalitions: {names}{', …' if count > 10 else ''}; "
+
+def missing_error(masks: NDArray[np.int64], total: int) -> MissingCoalitionsError:
+    """The error that names coalitions without a score."""
+    names = ", ".join(coalition_name(int(mask)) for mask in masks[:10])
+    return MissingCoalitionsError(
+        f"table lacks {masks.size} of {total} coalitions: {names}{', …' if masks.size > 10 else ''}; "
         "evaluate them, or use missing='range' or target='estimate'"
     )

@@ -26,10 +26,7 @@ def make_witness(
     completion = None
     if not boxes.plain:
         scores = boxes.completed(part.rows[row], part.n)
-        zero = np.zeros(scores.size, bool)
-        open_ = np.flatnonzero(
-            (zero if boxes.free is None else boxes.free) | (zero if boxes.unknown is None else boxes.unknown)
-        )
+        open_ = np.flatnonzero(np.any([m for m in (boxes.free, boxes.unknown) if m is not None], axis=0))
         completion = tuple((int(m), float(scores[m])) for m in open_)
         levels = Levels(Boxes(scores, scores, scores), levels.program, transforms.shape)
     gap = levels.total(row)
@@ -44,23 +41,20 @@ def make_witness(
         level = float((high if transforms.shape == "concave" else low)[at])
     sigma = np.unique(levels.values)
     epsilon = Fraction(1)
-    if ratio is None and gap > 0:
-        epsilon = abs(drop) / (2 * gap)
-        fair = (
-            1 / (Fraction(float(sigma[-1])) - Fraction(float(sigma[0])))
-            if transforms.shape == "increasing"
-            else 1
-        )
-        if epsilon > fair * STEEPEST:  # two values almost tie: beside such slopes float64 would lose the jump
-            epsilon = Fraction(fair)
+    if ratio is None:
+        span = Fraction(float(sigma[-1])) - Fraction(float(sigma[0]))
+        fair = 1 / span if transforms.shape == "increasing" else Fraction(1)
+        if gap > 0:
+            epsilon = abs(drop) / (2 * gap)
+        # beside steeper slopes float64 would lose the jump, and beside the jump flatter ones
+        if epsilon > fair * STEEPEST or (gap <= 0 and epsilon * STEEPEST < fair):
+            epsilon = fair
     if transforms.shape != "increasing":
         points = _bend(transforms.shape, sigma, level, epsilon, ratio)
     elif ratio is None:
         before = float(sigma[np.searchsorted(sigma, level) - 1])
         corners = sorted({float(sigma[0]), before, level, float(sigma[-1])})
-        base = Fraction(
-            corners[0]
-        )  # phi(lowest) = 0, so that rounding is relative to the range of the scores
+        base = Fraction(corners[0])  # phi(lowest) = 0: rounding is relative to the range of the scores
         points = [(x, (x >= level) + epsilon * (Fraction(x) - base)) for x in corners]
     else:
         points = _staircase(numbers[-1] < 0, high, low, ratio)

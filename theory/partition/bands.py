@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 __all__ = ["pair_radius", "permutation_radius", "player_radius", "sequential_delta"]
 
-PAIR_LIMIT = 50_000_000
 Floats = NDArray[np.float64]
 
 

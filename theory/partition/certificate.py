@@ -1,13 +1,13 @@
 """Certificates: what was decided, for which class, with its margins, its witness and its check."""
 
 import json
-import math
 import os
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from porism._files import read_text
+from porism._show import html_table, plain
 from porism.checks import write_atomic
 from porism.theory.partition._exact import rational
 from porism.theory.partition._partitions import describe, revive
@@ -130,10 +130,10 @@ class Certificate:
         str
             The text; the same certificate gives the same text.
         """
-        data = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
         data["decision"] = describe(self.decision)
         data["witness"] = None if self.witness is None else self.witness.to_dict()
-        text = json.dumps(data, indent=1, allow_nan=False)
+        text = json.dumps(plain(data), indent=1, allow_nan=False, default=str)  # of a Fraction
         if path is not None:
             write_atomic(path, lambda file: file.write(text.encode()))
         return text
@@ -271,23 +271,10 @@ class Certificate:
             "pair": self.pair,
             **self.statistics,
         }
-        body = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in rows.items())
-        return f"<table>{body}</table>"
+        return html_table(("Certificate", ""), rows.items())
 
 
 def _short(x: float | Fraction | None) -> str:
     if x is None:
         return "none"
     return str(x) if isinstance(x, Fraction) else f"{x:.6g}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import one_of, probability
+from porism.checks import finite_array, one_of, probability
 from porism.theory.partition._certifier import Certifier
 from porism.theory.partition.certificate import Certificate
 from porism.theory.partition.classes import MonotoneClass, SmallCoalitions
@@ -125,10 +125,12 @@ def certify_partition(
     one_of("strict", strict, ("increasing", "weakly-increasing"))
     one_of("target", target, ("exact", "estimate", "population"))
     one_of("device", device, ("cpu", "cuda"))
+    radii = (radii,) if isinstance(radii, str) else tuple(radii)
     for radius in radii:
         one_of("radii", radius, ("slope", "score"))
     probability("delta", delta, open=True)
-    if not epsilon >= 0:
+    epsilon = float(finite_array("epsilon", epsilon, ndim=0))
+    if epsilon < 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon}")
     if epsilon and target != "population":
         raise ValueError(f"epsilon={epsilon} needs target='population', got target={target!r}; leave it out")

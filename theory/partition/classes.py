@@ -1,9 +1,12 @@
 """Admissible changes of a utility: which transforms of the score, and what small coalitions may do."""
 
 import math
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from porism.checks import integer, one_of
 
@@ -25,7 +28,7 @@ class MonotoneClass:
         Largest ratio of two slopes of phi between adjacent levels; inf: no bound, 1: phi is affine.
     range_normalised : bool
         phi keeps the lowest and the highest level, which a threshold other than 0 needs.
-    decimals : int, optional
+    decimals : int in [-308, 308], optional
         Scores are rounded to so many decimals first; the certificate is about the rounded table.
 
     Raises
@@ -50,16 +53,21 @@ class MonotoneClass:
 
     def __post_init__(self) -> None:
         one_of("shape", self.shape, SHAPES)
-        if isinstance(self.max_slope_ratio, bool):
-            raise TypeError(f"max_slope_ratio must be a number, got {self.max_slope_ratio!r}")
+        if isinstance(self.max_slope_ratio, bool) or not isinstance(self.max_slope_ratio, numbers.Real):
+            raise TypeError(
+                f"max_slope_ratio must be a number, got {self.max_slope_ratio!r}; inf means no bound"
+            )
         ratio = float(self.max_slope_ratio)
         if not ratio >= 1:
             raise ValueError(
                 f"max_slope_ratio must be at least 1, got {self.max_slope_ratio}; 1 keeps phi affine"
             )
         object.__setattr__(self, "max_slope_ratio", ratio)
-        if self.decimals is not None:
-            object.__setattr__(self, "decimals", integer("decimals", self.decimals))
+        if not isinstance(self.range_normalised, bool | np.bool_):
+            raise TypeError(f"range_normalised must be a bool, got {self.range_normalised!r}")
+        object.__setattr__(self, "range_normalised", bool(self.range_normalised))
+        if self.decimals is not None:  # 10^308 is the last power of ten in float64
+            object.__setattr__(self, "decimals", integer("decimals", self.decimals, -308, 308))
 
     @property
     def exact_ratio(self) -> Fraction | None:
@@ -139,7 +147,10 @@ class SmallCoalitions:
             return
         if self.values in ("size-only", "free"):
             raise ValueError(f"bounds must be left out for values={self.values!r}; use values='range'")
-        low, high = (float(x) for x in self.bounds) if len(self.bounds) == 2 else (math.nan, math.nan)
+        try:
+            low, high = map(float, self.bounds)
+        except (TypeError, ValueError):
+            low = high = math.nan
         if not (low <= high and math.isfinite(low) and math.isfinite(high)):
             raise ValueError(f"bounds must be finite (lo, hi) with lo <= hi, got {self.bounds}")
         object.__setattr__(self, "bounds", (low, high))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from porism.checks import integer, one_of
-from porism.theory.partition._exact import rational
+from porism.theory.partition._exact import Number, rational
 
 __all__ = ["Decision", "OrderedPartition", "RelativeThreshold", "Sign", "Threshold", "TopK"]
 
@@ -49,9 +49,10 @@ class OrderedPartition:
     blocks: tuple[tuple[int, ...], ...]
 
     def __init__(self, blocks: Sequence[Iterable[int]]) -> None:
-        if not isinstance(blocks, Iterable) or not all(isinstance(block, Iterable) for block in blocks):
+        listed = list(blocks) if isinstance(blocks, Iterable) else [blocks]
+        if not all(isinstance(block, Iterable) for block in listed):
             raise TypeError(f"blocks must be a sequence of sequences of players, got {blocks!r}")
-        parsed = tuple(tuple(sorted(integer("blocks", player) for player in block)) for block in blocks)
+        parsed = tuple(tuple(sorted(integer("blocks", player) for player in block)) for block in listed)
         object.__setattr__(self, "blocks", parsed)
         if len(parsed) < 2 or not all(parsed):
             raise ValueError(f"blocks must be at least two nonempty blocks, got {parsed}")
@@ -78,8 +79,8 @@ class Threshold:
 
     Parameters
     ----------
-    tau : float or Fraction
-        Threshold in units of the score, taken as the exact number it is.
+    tau : float, Fraction or str
+        Threshold in units of the score, taken as the exact number it is; a string such as "1/3" as written.
 
     Examples
     --------
@@ -89,8 +90,8 @@ class Threshold:
 
     tau: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tau", rational("tau", self.tau))
+    def __init__(self, tau: Number) -> None:
+        object.__setattr__(self, "tau", rational("tau", tau))
 
 
 @dataclass(frozen=True)

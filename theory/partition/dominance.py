@@ -53,13 +53,13 @@ def desirability_matrix(table: UtilityTable) -> NDArray[np.bool_]:
     >>> desirability_matrix(UtilityTable.from_array([0, 1, 3, 4])).tolist()
     [[True, False], [True, True]]
     """
+    require_complete(table)
     n = table.n_players
     if n > MATRIX_PLAYERS:
         raise ValueError(
             f"table must have at most {MATRIX_PLAYERS} players for the full relation, got {n}; "
             "use is_coalitionally_dominant for one set"
         )
-    require_complete(table)
     return np.array([[i == j or dominance(table.scores, i, j) < 0 for j in range(n)] for i in range(n)])
 
 

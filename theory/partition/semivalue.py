@@ -10,6 +10,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import integer, one_of
 from porism.theory.partition._exact import Number, rational
 from porism.theory.partition.table import UtilityTable
 
@@ -204,11 +205,16 @@ class Semivalue:
         tail = ",".join(map(str, self.parameters))
         return f"{self.family}:{tail}" if tail else self.family
 
-    def _check(self, n: int) -> None:
+    def __post_init__(self) -> None:
+        one_of("family", self.family, FAMILIES)
+
+    def _players(self, n: int) -> int:
+        n = integer("n", n, 1)
         if self.family == "weights" and len(self.parameters) != n:
             raise ValueError(
                 f"p must hold one weight for each size 0..n-1, got {len(self.parameters)} weights for n={n}"
             )
+        return n
 
     def exact_weights(self, n: int) -> tuple[Fraction, ...]:
         """Weights p_0 .. p_{n-1} as exact rationals.
@@ -223,8 +229,7 @@ class Semivalue:
         tuple of Fraction, length n
             The weights.
         """
-        self._check(n)
-        return _exact_weights(self, n)
+        return _exact_weights(self, self._players(n))
 
     def exact_pair_weights(self, n: int) -> tuple[Fraction, ...]:
         """Pair weights ``q_s = p_{s-1} + p_s`` as exact rationals.
@@ -261,7 +266,7 @@ class Semivalue:
         >>> Semivalue.banzhaf().integer_pair_weights(3)
         (array([0, 1, 1, 0]), 2)
         """
-        self._check(n)
+        n = self._players(n)
         if n > INT_BITS and self.family not in ("loo", "weights"):
             return None
         q = self.exact_pair_weights(n)
@@ -378,6 +383,8 @@ def semivalues(
     from porism.theory.partition._values import exact_semivalues, require_complete
 
     require_complete(table)
+    if not isinstance(sv, Semivalue):
+        raise TypeError(f"sv must be a Semivalue, got {type(sv).__name__}; use such as Semivalue.shapley()")
     if exact:
         return exact_semivalues(table.scores, sv, table.n_players)
     from porism.kernels.coalition import fold
@@ -422,7 +429,7 @@ def _log_binomials(m: int) -> NDArray[np.float64]:
 
 def _log_mass(sv: Semivalue, n: int) -> NDArray[np.float64]:
     """Log P_s, from closed forms, or by the ratio P_{s+1}/P_s with the sum normalised to one."""
-    sv._check(n)
+    n = sv._players(n)
     s = np.arange(n, dtype=np.float64)
     if sv.family == "shapley":
         return np.full(n, -math.log(n))

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import integer, one_of
-from porism.theory.partition._coalitions import coalition_name, members_of, parse_coalitions, score_array
+from porism.theory.partition._coalitions import (
+    coalition_name,
+    masks_of,
+    members_of,
+    parse_coalitions,
+    round_scores,
+    score_array,
+)
 from porism.theory.partition.errors import (
     DuplicateCoalitionError,
     MissingCoalitionsError,
@@ -64,6 +71,9 @@ class UtilityTable:
         if scores is not None:
             scores.setflags(write=False)
         self._scores = scores
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UtilityTable, (self.n_players, self._scores, self.sampled)  # pickling forgets "read-only"
 
     @classmethod
     def from_array(cls, scores: ArrayLike, *, max_players: int = MAX_PLAYERS) -> "UtilityTable":
@@ -158,20 +168,11 @@ class UtilityTable:
         packed, n = parse_coalitions(coalitions, n)
         if len(packed) != len(values):
             raise ValueError(f"scores must have one entry a coalition ({len(packed)}), got {len(values)}")
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            name = coalition_name(packed[bad[0]])
-            raise ValueError(
-                f"scores: score of coalition {name} is {values[bad[0]]} (row {bad[0]}); "
-                "give a finite score or leave the row out"
-            )
+        _check_finite(values, packed)
         rows = SampledTable(n, packed, values, np.arange(len(values), dtype=np.int32))
         if n > max_players:
             return cls(n, None, rows)
-        wide = np.zeros((len(packed), 8), np.uint8)
-        wide[:, : packed.shape[1]] = packed
-        masks = wide.view("<u8")[:, 0].astype(np.int64)
-        return cls(n, _dense(masks, values, n, on_duplicate), rows)
+        return cls(n, _dense(masks_of(packed).astype(np.int64), values, n, on_duplicate), rows)
 
     @classmethod
     def from_samples(
@@ -214,13 +215,16 @@ class UtilityTable:
         >>> UtilityTable.from_samples([[True, False], [False, True]], [1.0, 2.0]).sampled.n_rows
         2
         """
-        array = np.asarray(members)
-        if (
-            array.dtype == np.uint8
-            and n is not None
-            and array.ndim == 2
-            and array.shape[1] == (n + 7) // 8 < n
-        ):
+        try:
+            array = np.asarray(members)
+        except ValueError:
+            raise ValueError(
+                "members must be a bool matrix (m, n), got rows of unequal length; lists of players go with "
+                "from_pairs"
+            ) from None
+        n = None if n is None else integer("n", n, 1)
+        packs = array.dtype == np.uint8 and array.ndim == 2
+        if n is not None and packs and array.shape[1] == (n + 7) // 8 < n:
             packed = np.ascontiguousarray(array)
             stray = np.flatnonzero(packed[:, -1] >> n % 8 if n % 8 else 0)
             if stray.size:
@@ -230,21 +234,13 @@ class UtilityTable:
         else:
             packed, n = parse_coalitions(array, n)
         values = _vector(scores)
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            raise ValueError(
-                f"scores: score of coalition {coalition_name(packed[bad[0]])} is {values[bad[0]]} "
-                f"(row {bad[0]}); give finite scores"
-            )
+        _check_finite(values, packed)
         units = np.arange(len(values)) if unit is None else np.asarray(unit)
         if units.dtype.kind not in "iu" or (units.size and max(-units.min(), units.max()) >= 2**31):
             raise ValueError(f"unit must hold integers below 2**31, one a row, got dtype {units.dtype}")
+        number = units.astype(np.int32)
         return cls(
-            n,
-            None,
-            SampledTable(
-                n, packed, values, units.astype(np.int32), design, truncated, score_range, inclusion
-            ),
+            n, None, SampledTable(n, packed, values, number, design, truncated, score_range, inclusion)
         )
 
     @classmethod
@@ -325,14 +321,15 @@ class UtilityTable:
         Parameters
         ----------
         limit : int or None
-            How many at most; None lists all.
+            How many at most, >= 0; None lists all.
 
         Returns
         -------
         list of tuple of int
             Players of each, in mask order.
         """
-        return [members_of(int(mask)) for mask in np.flatnonzero(np.isnan(self.scores))[:limit]]
+        stop = None if limit is None else integer("limit", limit, 0)
+        return [members_of(int(mask)) for mask in np.flatnonzero(np.isnan(self.scores))[:stop]]
 
     def levels(self, decimals: int | None = None) -> NDArray[np.float64]:
         """Distinct scores in increasing order.
@@ -349,7 +346,7 @@ class UtilityTable:
         """
         values = self.scores if self._scores is not None else self.sampled.scores  # type: ignore[union-attr]
         values = values[~np.isnan(values)]
-        return np.unique(values if decimals is None else np.round(values, decimals))
+        return np.unique(values if decimals is None else round_scores(values, integer("decimals", decimals)))
 
     def rounded(self, decimals: int | None) -> "UtilityTable":
         """The same table with rounded scores.
@@ -366,7 +363,7 @@ class UtilityTable:
         """
         if decimals is None:
             return self
-        return UtilityTable(self.n_players, np.round(self.scores, decimals) + 0.0)
+        return UtilityTable(self.n_players, round_scores(self.scores, integer("decimals", decimals)))
 
     @property
     def sha256(self) -> str:
@@ -397,8 +394,7 @@ def _dense(
         row = conflict[0]
         raise DuplicateCoalitionError(
             f"coalition {coalition_name(int(masks[row]))} has two scores, {scores[masks[row]]} and "
-            f"{values[row]} "
-            f"(row {row}); set on_duplicate='mean' or 'first'"
+            f"{values[row]} (row {row}); set on_duplicate='mean' or 'first'"
         )
     if conflict.size and on_duplicate == "mean":
         rank = np.lexsort((values, masks))  # sums that do not depend on the order of the rows
@@ -416,6 +412,15 @@ def _vector(scores: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
+def _check_finite(values: NDArray[np.float64], packed: NDArray[np.uint8]) -> None:
+    for row in np.flatnonzero(~np.isfinite(values)):
+        name = coalition_name(packed[row]) if row < len(packed) else "?"
+        raise ValueError(
+            f"scores: score of coalition {name} is {values[row]} (row {row}); give a finite score or leave "
+            "the row out"
+        )
+
+
 def _check_size(n: int, max_players: int) -> None:
     if n > min(integer("max_players", max_players, 1), HARD_LIMIT):
         raise TooManyPlayersError(_too_many(n, max_players))
@@ -425,9 +430,7 @@ def _too_many(n: int, limit: int) -> str:
     need = 24 << n if n <= 60 else float("inf")
     size = f"{need} bytes ({need / 2**30:.1f} GiB)" if n <= 60 else f"24 * 2**{n} bytes"
     return (
-        f"n_players must be at most {limit} for an exact certificate, got {n}: scores, order and "
-        "sorted scores of "
-        f"2**{n} coalitions need {size}; sample coalitions and use target='estimate', or pass "
-        f"max_players={n} "
-        f"(at most {HARD_LIMIT}) if the memory is there"
+        f"n_players must be at most {limit} for an exact certificate, got {n}: scores, order and sorted "
+        f"scores of 2**{n} coalitions need {size}; sample coalitions and use target='estimate', or pass "
+        f"max_players={n} (at most {HARD_LIMIT}) if the memory is there"
     )

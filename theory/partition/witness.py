@@ -116,7 +116,8 @@ class WitnessUtility:
         -------
         (float64 array, shape (n,), tuple of int, float)
             New values; the pair; its new difference, below 0 where a comparison is reversed (for one
-            player: its value minus the threshold, on the wrong side). Each rounded once.
+            player: its value minus the threshold, on the wrong side). Each rounded once. Where a bound on
+            the slope ratio is above the slope radius by less than rounding, so is the difference from 0.
         """
         values = exact_semivalues(self.apply(table).scores, sv, table.n_players)
         part = partition(self.decision, values, "weak")

@@ -3,11 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.theory.partition import Semivalue, UtilityTable
+from porism.claims import Evidence
+from porism.theory.partition import (
+    Certificate,
+    OrderedPartition,
+    Semivalue,
+    TopK,
+    UtilityTable,
+    certify_partition,
+)
 
 __all__ = [
     "SEMIVALUES",
@@ -17,6 +26,8 @@ __all__ = [
     "lp_minimum",
     "lp_with_free",
     "marginal_coefficients",
+    "pair_coefficients",
+    "share",
     "values_by_definition",
 ]
 
@@ -47,6 +58,27 @@ class Case:
         n = self.table.n_players
         return [(i, j) for i in self.members for j in range(n) if j not in self.members]
 
+    @property
+    def blocks(self) -> OrderedPartition:
+        """The members above the outsiders."""
+        return OrderedPartition([self.members, set(range(self.table.n_players)) - set(self.members)])
+
+    def certify(self, **options: Any) -> Certificate:
+        """Certificate of the top k, without radii unless asked for."""
+        return certify_partition(self.table, self.sv, TopK(self.k), **{"radii": (), **options})
+
+
+def share(
+    hits: int,
+    trials: int,
+    origin: str,
+    quantity: str = "share of verdicts that agree",
+    numbers: dict[str, float | int | str] | None = None,
+) -> Evidence:
+    """Evidence of a check that must come out right in every trial."""
+    holds = trials > 0 and hits == trials
+    return Evidence(holds, hits / max(trials, 1), 1.0, 0.0, origin, trials, numbers or {}, quantity)
+
 
 def cases(
     rng: np.random.Generator, count: int, sizes: tuple[int, ...] = (3, 4, 5), levels: int = 7
@@ -75,6 +107,12 @@ def marginal_coefficients(sv: Semivalue, n: int, player: int) -> list[Fraction]:
     return [p[m.bit_count() - 1] if m >> player & 1 else -p[m.bit_count()] for m in range(1 << n)]
 
 
+def pair_coefficients(sv: Semivalue, n: int, i: int, j: int) -> list[Fraction]:
+    """Coefficient of v(S) in the difference of two players' values for every mask."""
+    a, b = (marginal_coefficients(sv, n, player) for player in (i, j))
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
 def values_by_definition(scores: Floats, sv: Semivalue) -> list[Fraction]:
     """Semivalues as the sum of weighted marginal contributions, in rationals."""
     n = scores.size.bit_length() - 1
@@ -88,9 +126,9 @@ def values_by_definition(scores: Floats, sv: Semivalue) -> list[Fraction]:
 def level_differences(scores: Floats, sv: Semivalue, i: int, j: int) -> list[Fraction]:
     """D_l(i, j) for l = 1..L: difference of values in each level game, by definition."""
     n = scores.size.bit_length() - 1
-    ci, cj = marginal_coefficients(sv, n, i), marginal_coefficients(sv, n, j)
+    c = pair_coefficients(sv, n, i, j)
     return [
-        sum((ci[m] - cj[m] for m in range(1 << n) if scores[m] >= level), Fraction(0))
+        sum((c[m] for m in range(1 << n) if scores[m] >= level), Fraction(0))
         for level in np.unique(scores)[1:]
     ]
 

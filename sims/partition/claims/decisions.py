@@ -9,15 +9,16 @@ from porism.claims import Evidence, claim
 from porism.sims.partition.claims._oracles import (
     SEMIVALUES,
     cases,
+    level_differences,
     lp_minimum,
     marginal_coefficients,
+    share,
 )
 from porism.sims.partition.games import noisy_symmetric_game
 from porism.theory.partition import (
     DegenerateUtilityError,
     MonotoneClass,
     OrderedPartition,
-    Semivalue,
     Sign,
     Threshold,
     TopK,
@@ -38,12 +39,11 @@ EXACT = "exact rationals, no rounding"
     "PR-10",
     kind="theorem",
     source=SOURCE,
-    statement="The attainable values of a player under increasing transforms that keep the range "
-    "fill the interval "
-    "from R times its least to R times its largest level value; thresholds and signs are robust iff the "
-    "interval stays on their side.",
-    control="the threshold divided by two before it is compared, as if the transform might rescale "
-    "the scores",
+    statement="The attainable values of a player under increasing transforms that keep the range fill the "
+    "interval from R times its least to R times its largest level value; thresholds and signs are robust "
+    "iff the interval stays on their side.",
+    control="the threshold divided by two before it is compared, as if the transform might rescale the "
+    "scores",
 )
 def thresholds(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     trials, worst, agree, total = 25 if scale == "smoke" else 250, 0.0, 0, 0
@@ -84,9 +84,8 @@ def thresholds(scale: str, rng: np.random.Generator, broken: bool = False) -> Ev
     "PR-11",
     kind="theorem",
     source=SOURCE,
-    statement="One sweep with prefix minima and suffix maxima gives the verdict for every k; ordered "
-    "blocks are "
-    "robust iff all adjacent blocks are.",
+    statement="One sweep with prefix minima and suffix maxima gives the verdict for every k; ordered blocks "
+    "are robust iff all adjacent blocks are.",
     control="players next to each other in the ranking compared instead of prefixes and suffixes",
 )
 def all_ks(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -100,8 +99,8 @@ def all_ks(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
         ]
         swept = robust_ks(case.table, case.sv)
         if broken:
-            blocks = [[ranking[r], ranking[r + 1]] for r in range(n - 1)]
-            swept = np.array([_pair_robust(case.table, case.sv, a, b) for a, b in blocks])
+            least = [min(level_differences(case.table.scores, case.sv, a, b)) for a, b in pairwise(ranking)]
+            swept = np.array([x >= 0 for x in least])
         agree += swept.tolist() == [a and b for a, b in zip(singles, untied, strict=True)]
         if all(untied):
             ordered = certify_partition(
@@ -110,30 +109,15 @@ def all_ks(scale: str, rng: np.random.Generator, broken: bool = False) -> Eviden
             agree += ordered == all(singles)
             total += 1
         total += 1
-    return Evidence(
-        agree == total,
-        agree / total,
-        1.0,
-        0.0,
-        "exact verdicts",
-        total,
-        quantity="share of verdicts that agree",
-    )
-
-
-def _pair_robust(table: UtilityTable, sv: Semivalue, i: int, j: int) -> bool:
-    from porism.sims.partition.claims._oracles import level_differences
-
-    return min(level_differences(table.scores, sv, i, j)) >= 0
+    return share(agree, total, "exact verdicts")
 
 
 @claim(
     "PR-13",
     kind="theorem",
     source=SOURCE + "; desirability relation of cooperative games",
-    statement="A coalitionally dominant set is robust for every semivalue and maximises the utility "
-    "among sets of "
-    "its size; the converse is false.",
+    statement="A coalitionally dominant set is robust for every semivalue and maximises the utility among "
+    "sets of its size; the converse is false.",
     control="dominance tested on the empty coalition only",
 )
 def dominance_implies(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -162,15 +146,12 @@ def dominance_implies(scale: str, rng: np.random.Generator, broken: bool = False
         used += 1
         size = [m for m in range(1 << n) if m.bit_count() == k]
         kept += robust and table.scores[(1 << k) - 1] == max(table.scores[m] for m in size)
-    return Evidence(
-        used > 0 and kept == used,
-        kept / max(used, 1),
-        1.0,
-        0.0,
-        "exact verdicts",
+    return share(
+        kept,
         used,
-        {"robust for all semivalues tried without dominance": converse},
-        quantity="share robust and optimal",
+        "exact verdicts",
+        "share robust and optimal",
+        numbers={"robust for all semivalues tried without dominance": converse},
     )
 
 
@@ -178,9 +159,8 @@ def dominance_implies(scale: str, rng: np.random.Generator, broken: bool = False
     "PR-14",
     kind="theorem",
     source=SOURCE,
-    statement="If the best coalition of size k is unique and the semivalue's top k is not robust, "
-    "selection by the "
-    "semivalue misses it at the table or at the witness; robustness alone does not make it optimal.",
+    statement="If the best coalition of size k is unique and the semivalue's top k is not robust, selection "
+    "by the semivalue misses it at the table or at the witness; robustness alone does not make it optimal.",
     control="games with several best coalitions",
 )
 def necessity(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -190,7 +170,7 @@ def necessity(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
         size = [m for m in range(1 << n) if m.bit_count() == case.k]
         best = [m for m in size if scores[m] == max(scores[s] for s in size)]
         chosen = sum(1 << i for i in case.members)
-        certificate = certify_partition(case.table, case.sv, TopK(case.k), radii=())
+        certificate = case.certify()
         if certificate.strict:
             robust += 1
             suboptimal += chosen not in best
@@ -199,15 +179,12 @@ def necessity(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
         used += 1
         after = certificate.witness.partition(case.table, case.sv)[0]
         missed += chosen not in best or sum(1 << i for i in after) not in best
-    return Evidence(
-        used > 0 and missed == used,
-        missed / max(used, 1),
-        1.0,
-        0.0,
-        "exact verdicts",
+    return share(
+        missed,
         used,
-        {"strictly robust": robust, "of these suboptimal": suboptimal},
-        quantity="share missed",
+        "exact verdicts",
+        "share missed",
+        numbers={"strictly robust": robust, "of these suboptimal": suboptimal},
     )
 
 
@@ -221,25 +198,15 @@ def necessity(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
 def rounding_scores(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     used, kept = 0, 0
     for case in cases(rng, 200 if scale == "smoke" else 2000, levels=40):
-        blocks = OrderedPartition(
-            [case.members, [i for i in range(case.table.n_players) if i not in case.members]]
-        )
-        if not certify_partition(case.table, case.sv, blocks, radii=()).robust:
+        if not certify_partition(case.table, case.sv, case.blocks, radii=()).robust:
             continue
         scores = case.table.scores + 1e-6 * rng.random(case.table.scores.size)
         coarse = MonotoneClass(decimals=None if broken else -1)
         table = UtilityTable.from_array(scores) if broken else case.table
         try:
-            kept += certify_partition(table, case.sv, blocks, transforms=coarse, ties="weak", radii=()).robust
+            found = certify_partition(table, case.sv, case.blocks, transforms=coarse, ties="weak", radii=())
+            kept += found.robust
             used += 1
         except DegenerateUtilityError:  # everything merged into one level
             continue
-    return Evidence(
-        used > 0 and kept == used,
-        kept / max(used, 1),
-        1.0,
-        0.0,
-        "exact verdicts",
-        used,
-        quantity="share that stay robust",
-    )
+    return share(kept, used, "exact verdicts", "share that stay robust")

@@ -10,7 +10,8 @@ from porism.sims.partition.claims._oracles import (
     cases,
     level_differences,
     lp_with_free,
-    marginal_coefficients,
+    pair_coefficients,
+    share,
 )
 from porism.theory.partition import (
     MonotoneClass,
@@ -30,9 +31,8 @@ SOURCE = "abstract; our reconstruction"
     "PR-12",
     kind="theorem",
     source=SOURCE,
-    statement="With small coalitions free in the range, at a fixed transform or with bounded slopes, "
-    "or free but "
-    "monotone in inclusion, a selection is valid for every completion and transform iff the level "
+    statement="With small coalitions free in the range, at a fixed transform or with bounded slopes, or "
+    "free but monotone in inclusion, a selection is valid for every completion and transform iff the level "
     "differences of the interval game are nonnegative (in the class's own sum).",
     control="the mass W of the small coalitions left out",
 )
@@ -52,14 +52,13 @@ def interval_games(scale: str, rng: np.random.Generator, broken: bool = False) -
         if known.min() == known.max():
             continue
         table = UtilityTable.from_array(scores)
-        blocks = OrderedPartition([case.members, [i for i in range(n) if i not in case.members]])
         for values, ratio in (("range", None), ("range", 1.0), ("range", 3.0), ("monotone", None)):
             kind = "size-only" if broken else values
             transforms = MonotoneClass(max_slope_ratio=ratio or math.inf)
             verdict = certify_partition(
                 table,
                 case.sv,
-                blocks,
+                case.blocks,
                 small=SmallCoalitions(below, kind),
                 ties="weak",
                 transforms=transforms,
@@ -67,35 +66,19 @@ def interval_games(scale: str, rng: np.random.Generator, broken: bool = False) -
             ).robust
             least = math.inf
             for i, j in case.pairs:
-                c = [
-                    a - b
-                    for a, b in zip(
-                        marginal_coefficients(case.sv, n, i),
-                        marginal_coefficients(case.sv, n, j),
-                        strict=True,
-                    )
-                ]
+                c = pair_coefficients(case.sv, n, i, j)
                 least = min(least, lp_with_free(scores, c, free, ratio=ratio, monotone=values == "monotone"))
             agree += verdict == (least >= -1e-9)
             total += 1
-    return Evidence(
-        agree == total,
-        agree / total,
-        1.0,
-        0.0,
-        "verdicts against linear programs, sign at -1e-9",
-        total,
-        quantity="share of verdicts that agree",
-    )
+    return share(agree, total, "verdicts against linear programs, sign at -1e-9")
 
 
 @claim(
     "PR-16",
     kind="theorem",
     source=SOURCE,
-    statement="If a coalition with j and without i is unobserved and may score above all others, "
-    "putting it on top "
-    "makes the level difference of (i, j) there minus its weight, so no selection of i over j can be "
+    statement="If a coalition with j and without i is unobserved and may score above all others, putting it "
+    "on top makes the level difference of (i, j) there minus its weight, so no selection of i over j can be "
     "certified.",
     control="the unobserved score capped at the largest observed one, in a game that saturates",
 )
@@ -115,12 +98,4 @@ def no_free_lunch(scale: str, rng: np.random.Generator, broken: bool = False) ->
             UtilityTable.from_array(scores), Semivalue.shapley(), blocks, ties="weak"
         ).verdict
         shown += top == -q and q > Fraction(0) and verdict == "not_robust"
-    return Evidence(
-        shown == trials,
-        shown / trials,
-        1.0,
-        0.0,
-        "exact rationals, no rounding",
-        trials,
-        quantity="share with D = -q on top",
-    )
+    return share(shown, trials, "exact rationals, no rounding", "share with D = -q on top")

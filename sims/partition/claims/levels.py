@@ -11,7 +11,8 @@ from porism.sims.partition.claims._oracles import (
     cases,
     level_differences,
     lp_minimum,
-    marginal_coefficients,
+    pair_coefficients,
+    share,
     values_by_definition,
 )
 from porism.theory.partition import (
@@ -46,11 +47,10 @@ def _trials(scale: str, smoke: int, paper: int) -> int:
 def _worst_pair(case: Case, shape: str = "increasing", ratio: float | None = None) -> float:
     """Least difference over pairs and transforms, by one linear program a pair."""
     n = case.table.n_players
-    found = []
-    for i, j in case.pairs:
-        a, b = (marginal_coefficients(case.sv, n, player) for player in (i, j))
-        found.append(lp_minimum(case.table.scores, [x - y for x, y in zip(a, b, strict=True)], shape, ratio))
-    return min(found)
+    return min(
+        lp_minimum(case.table.scores, pair_coefficients(case.sv, n, i, j), shape, ratio)
+        for i, j in case.pairs
+    )
 
 
 def _transformed(case: Case, steps: list[int]) -> list[Fraction]:
@@ -64,16 +64,15 @@ def _transformed(case: Case, steps: list[int]) -> list[Fraction]:
     "PR-3",
     kind="theorem",
     source=SOURCE,
-    statement="A selection is robust to every increasing transform iff every level game keeps it: "
-    "the least level "
-    "difference equals the least difference over all transforms normalised to the unit range.",
+    statement="A selection is robust to every increasing transform iff every level game keeps it: the least "
+    "level difference equals the least difference over all transforms normalised to the unit range.",
     control="level games weighted by the marginal weights p_s instead of the pair weights",
 )
 def level_games_decide(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     trials, worst = _trials(scale, 30, 300), 0.0
     for case in cases(rng, trials):
         n, scores = case.table.n_players, case.table.scores
-        margin = certify_partition(case.table, case.sv, TopK(case.k), radii=()).level_margin
+        margin = case.certify().level_margin
         if broken:
             p = [*case.sv.exact_weights(n), Fraction(0)]
             margin = min(
@@ -98,15 +97,14 @@ def level_games_decide(scale: str, rng: np.random.Generator, broken: bool = Fals
     "PR-4",
     kind="theorem",
     source=SOURCE,
-    statement="A selection that is strict at the table and has no negative level difference stays "
-    "strict under "
-    "every strictly increasing transform.",
+    statement="A selection that is strict at the table and has no negative level difference stays strict "
+    "under every strictly increasing transform.",
     control="selections with a negative level difference",
 )
 def strict_everywhere(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     trials, used, kept = _trials(scale, 150, 1500), 0, 0
     for case in cases(rng, trials):
-        certificate = certify_partition(case.table, case.sv, TopK(case.k), radii=())
+        certificate = case.certify()
         if certificate.strict == broken:
             continue
         used += 1
@@ -115,51 +113,32 @@ def strict_everywhere(scale: str, rng: np.random.Generator, broken: bool = False
         transforms += [rng.integers(1, 10**6, count).tolist() for _ in range(5)]
         values = [_transformed(case, steps) for steps in transforms]
         kept += all(v[i] > v[j] for v in values for i, j in case.pairs)
-    return Evidence(
-        used > 0 and kept == used,
-        kept / max(used, 1),
-        1.0,
-        0.0,
-        EXACT,
-        used,
-        quantity="share that stay strict",
-    )
+    return share(kept, used, EXACT, "share that stay strict")
 
 
 @claim(
     "PR-4b",
     kind="theorem",
     source=SOURCE,
-    statement="Over nondecreasing transforms a selection is strict iff every level difference is "
-    "positive, which "
-    "few strictly robust selections satisfy.",
+    statement="Over nondecreasing transforms a selection is strict iff every level difference is positive, "
+    "which few strictly robust selections satisfy.",
     control="strictness over strictly increasing transforms reported in its place",
 )
 def strict_over_weak_transforms(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     trials, agree, strict, weak = _trials(scale, 80, 800), 0, 0, 0
     for case in cases(rng, trials):
-        reported = certify_partition(
-            case.table,
-            case.sv,
-            TopK(case.k),
-            radii=(),
-            strict="increasing" if broken else "weakly-increasing",
-        ).strict
+        reported = case.certify(strict="increasing" if broken else "weakly-increasing").strict
         count = np.unique(case.table.scores).size - 1
         steps = [[int(at == top) for at in range(count)] for top in range(count)]
         truth = all(v[i] > v[j] for v in (_transformed(case, s) for s in steps) for i, j in case.pairs)
         agree += reported == truth
         weak += truth
-        strict += certify_partition(case.table, case.sv, TopK(case.k), radii=()).strict
-    return Evidence(
-        agree == trials,
-        agree / trials,
-        1.0,
-        0.0,
-        EXACT,
+        strict += case.certify().strict
+    return share(
+        agree,
         trials,
-        {"strictly robust": strict, "of these strict over nondecreasing transforms": weak},
-        quantity="share of verdicts that agree",
+        EXACT,
+        numbers={"strictly robust": strict, "of these strict over nondecreasing transforms": weak},
     )
 
 
@@ -167,9 +146,8 @@ def strict_over_weak_transforms(scale: str, rng: np.random.Generator, broken: bo
     "PR-5",
     kind="theorem",
     source=SOURCE,
-    statement="A selection with a tie across its boundary is robust only if each tied pair is tied "
-    "at every level, "
-    "hence under every transform.",
+    statement="A selection with a tie across its boundary is robust only if each tied pair is tied at every "
+    "level, hence under every transform.",
     control="ties of symmetric players turned accidental by moving two scores against each other",
 )
 def tie_kinds(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -209,15 +187,14 @@ def tie_kinds(scale: str, rng: np.random.Generator, broken: bool = False) -> Evi
     "PR-6",
     kind="theorem",
     source=SOURCE,
-    statement="Where a level difference D is negative, the transform 1[x >= level] + eps x with eps "
-    "= |D| / 2d is "
-    "strictly increasing and moves the pair's difference from d to D / 2.",
+    statement="Where a level difference D is negative, the transform 1[x >= level] + eps x with eps = |D| / "
+    "2d is strictly increasing and moves the pair's difference from d to D / 2.",
     control="eps above |D| / d",
 )
 def witness_reverses(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     used, worst = 0, Fraction(0)
     for case in cases(rng, _trials(scale, 150, 1500)):
-        certificate = certify_partition(case.table, case.sv, TopK(case.k), radii=())
+        certificate = case.certify()
         witness = certificate.witness
         if witness is None:
             continue
@@ -265,7 +242,7 @@ def stochastic_dominance(scale: str, rng: np.random.Generator, broken: bool = Fa
                         Fraction(0),
                     ),
                 )
-        margin = certify_partition(case.table, case.sv, TopK(case.k), radii=()).level_margin
+        margin = case.certify().level_margin
         worst = max(worst, abs(least - (margin or Fraction(0))))
     return Evidence(worst == 0, float(worst), 0.0, 0.0, EXACT, trials, quantity="largest difference")
 
@@ -274,9 +251,8 @@ def stochastic_dominance(scale: str, rng: np.random.Generator, broken: bool = Fa
     "PR-7b",
     kind="theorem",
     source=SOURCE,
-    statement="Robustness to concave (convex) increasing transforms is nonnegativity of all prefix "
-    "(suffix) sums of "
-    "gap times level difference.",
+    statement="Robustness to concave (convex) increasing transforms is nonnegativity of all prefix (suffix) "
+    "sums of gap times level difference.",
     control="prefix and suffix sums exchanged",
 )
 def shaped_classes(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -285,30 +261,19 @@ def shaped_classes(scale: str, rng: np.random.Generator, broken: bool = False) -
     for case in cases(rng, trials):
         for shape in ("concave", "convex"):
             asked = exchanged[shape] if broken else shape
-            verdict = certify_partition(
-                case.table, case.sv, TopK(case.k), transforms=MonotoneClass(asked), radii=()
-            ).robust
+            verdict = case.certify(transforms=MonotoneClass(asked)).robust
             least = _worst_pair(case, shape)
             agree += verdict == (least >= -1e-9)
             total += 1
-    return Evidence(
-        agree == total,
-        agree / total,
-        1.0,
-        0.0,
-        f"{LP}; verdicts must agree at -1e-9",
-        total,
-        quantity="share of verdicts that agree",
-    )
+    return share(agree, total, f"{LP}; verdicts must agree at -1e-9")
 
 
 @claim(
     "PR-8",
     kind="theorem",
     source=SOURCE,
-    statement="With slopes of ratio at most kappa a selection is valid iff kappa <= kappa* = min P / "
-    "M, the ratio of "
-    "its positive to its negative sums of gap times level difference.",
+    statement="With slopes of ratio at most kappa a selection is valid iff kappa <= kappa* = min P / M, the "
+    "ratio of its positive to its negative sums of gap times level difference.",
     control="gaps between levels taken as equal",
 )
 def slope_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -318,7 +283,7 @@ def slope_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> 
         if broken:
             levels = np.unique(table.scores)
             table = UtilityTable.from_array(np.searchsorted(levels, table.scores).astype(float))
-        certificate = certify_partition(case.table, case.sv, TopK(case.k))
+        certificate = case.certify(radii=("slope",))
         radius = (
             certificate.slope_radius
             if not broken
@@ -331,15 +296,7 @@ def slope_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> 
             continue
         used += 1
         agree += _worst_pair(case, ratio=0.999 * radius) > 0 > _worst_pair(case, ratio=1.001 * radius)
-    return Evidence(
-        used > 0 and agree == used,
-        agree / max(used, 1),
-        1.0,
-        0.0,
-        f"{LP}; sign at 0.999 and 1.001 kappa*",
-        used,
-        quantity="share with the right signs",
-    )
+    return share(agree, used, f"{LP}; sign at 0.999 and 1.001 kappa*", "share with the right signs")
 
 
 def _ratio(differences: list[Fraction]) -> float:
@@ -352,15 +309,14 @@ def _ratio(differences: list[Fraction]) -> float:
     "PR-9",
     kind="theorem",
     source=SOURCE,
-    statement="A score margin of 2 eta means that the selection survives every error of the scores "
-    "up to eta, and "
-    "eta is the largest such number.",
+    statement="A score margin of 2 eta means that the selection survives every error of the scores up to "
+    "eta, and eta is the largest such number.",
     control="errors up to the whole margin 2 eta",
 )
 def score_radius(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
     used, kept, tight = 0, 0, 0
     for case in cases(rng, _trials(scale, 200, 2000), levels=3):
-        margin = certify_partition(case.table, case.sv, TopK(case.k)).score_margin
+        margin = case.certify(radii=("score",)).score_margin
         if margin is None or margin <= 0:
             continue
         used += 1

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims._oracles import lp_minimum
+from porism.sims.partition.claims._oracles import lp_minimum, share
 from porism.sims.partition.games import block_game, modular_game, random_game, saturating_game
 from porism.sims.partition.sampling import sample_table
 from porism.theory.partition import (
+    OrderedPartition,
     Semivalue,
     TopK,
     UtilityTable,
@@ -30,9 +31,8 @@ DELTA = 0.1
     "PR-17",
     kind="theorem",
     source="reconstruction",
-    statement="For a linear estimator whose rows sum to one constant, the level criterion on the "
-    "rows decides "
-    "robustness of the estimated selection (mean in minus mean out, by linear programming).",
+    statement="For a linear estimator whose rows sum to one constant, the level criterion on the rows "
+    "decides robustness of the estimated selection (mean in minus mean out, by linear programming).",
     control="plain Horvitz-Thompson weights with random counts, and the constant that a transform may add",
 )
 def sample_conditional(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -65,15 +65,11 @@ def sample_conditional(scale: str, rng: np.random.Generator, broken: bool = Fals
                     least = -math.inf
         agree += verdict == (least >= -1e-9)
         shifted += math.isinf(least)
-    return Evidence(
-        agree == trials,
-        agree / trials,
-        1.0,
-        0.0,
-        "verdicts against linear programs, sign at -1e-9",
+    return share(
+        agree,
         trials,
-        {"rankings that a constant changes": shifted},
-        quantity="share of verdicts that agree",
+        "verdicts against linear programs, sign at -1e-9",
+        numbers={"rankings that a constant changes": shifted},
     )
 
 
@@ -179,9 +175,8 @@ def _binomial_limit(runs: int, probability: float, error: float) -> int:
     "PR-19",
     kind="statistical",
     source=SOURCE,
-    statement="The three-valued verdict is wrong with probability at most delta, also where the "
-    "truth is close to "
-    "the boundary.",
+    statement="The three-valued verdict is wrong with probability at most delta, also where the truth is "
+    "close to the boundary.",
     control="the point estimate taken as verdict, without its radius",
 )
 def three_valued_verdict(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -224,8 +219,6 @@ def three_valued_verdict(scale: str, rng: np.random.Generator, broken: bool = Fa
 
 
 def _true_margin(table: UtilityTable, members: tuple[int, ...]) -> float:
-    from porism.theory.partition import OrderedPartition
-
     rest = [i for i in range(table.n_players) if i not in members]
     margin = certify_partition(
         table, Semivalue.banzhaf(), OrderedPartition([members, rest]), ties="weak", radii=()

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from porism.claims import Evidence, claim
-from porism.sims.partition.claims._oracles import SEMIVALUES, cases, values_by_definition
+from porism.sims.partition.claims._oracles import SEMIVALUES, cases, share, values_by_definition
 from porism.theory.partition import (
     OrderedPartition,
     Semivalue,
@@ -71,9 +71,8 @@ def size_only_terms(scale: str, rng: np.random.Generator, broken: bool = False) 
     "PR-15",
     kind="theorem",
     source=SOURCE,
-    statement="With two players, for leave-one-out and for singleton values, one coalition carries "
-    "the whole pair "
-    "mass, so every strict top-k selection is robust to all increasing transforms.",
+    statement="With two players, for leave-one-out and for singleton values, one coalition carries the "
+    "whole pair mass, so every strict top-k selection is robust to all increasing transforms.",
     control="the Shapley value of three and more players",
 )
 def degenerate_semivalues(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -91,17 +90,15 @@ def degenerate_semivalues(scale: str, rng: np.random.Generator, broken: bool = F
         table = UtilityTable.from_array(rng.permutation(1 << n).astype(float))
         k = 1 + number % (n - 1)
         robust += certify_partition(table, pick, TopK(k), ties="weak", radii=()).robust
-    return Evidence(
-        robust == trials, robust / trials, 1.0, 0.0, "exact verdicts", trials, quantity="share robust"
-    )
+    return share(robust, trials, "exact verdicts", "share robust")
 
 
 @claim(
     "PR-20",
     kind="theorem",
     source=SOURCE + "; float sweep as commonly written",
-    statement="In games whose best half dominates coalition by coalition the level margin of a "
-    "certificate is exactly 0, never negative.",
+    statement="In games whose best half dominates coalition by coalition the level margin of a certificate "
+    "is exactly 0, never negative.",
     control="the least level difference from a sweep with float64 pair weights",
 )
 def exact_integers(scale: str, rng: np.random.Generator, broken: bool = False) -> Evidence:
@@ -121,12 +118,8 @@ def exact_integers(scale: str, rng: np.random.Generator, broken: bool = False) -
             swept = np.cumsum(member[order] * weights[sizes[order]][:, None], axis=0)
             margin = float((swept[:, : n // 2].min(axis=1) - swept[:, n // 2 :].max(axis=1)).min())
         negative += margin < 0
-    error = float(
-        np.abs(
-            semivalues(table, SEMIVALUES[0])
-            - [float(x) for x in semivalues(table, SEMIVALUES[0], exact=True)]
-        ).max()
-    )
+    exact = [float(x) for x in semivalues(table, SEMIVALUES[0], exact=True)]
+    error = float(np.abs(semivalues(table, SEMIVALUES[0]) - exact).max())
     return Evidence(
         negative == 0 and exact_zero == trials,
         negative / trials,

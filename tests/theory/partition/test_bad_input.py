@@ -23,6 +23,7 @@ from porism.theory.partition import (
     desirability_matrix,
     is_coalitionally_dominant,
     robust_ks,
+    semivalues,
     value_intervals,
 )
 
@@ -144,6 +145,10 @@ def test_weights_of_another_size():
         (lambda: SmallCoalitions(2, "range", (0, float("inf"))), ValueError, ["finite"]),
         (lambda: SmallCoalitions(2, "range", (0, 1, 2)), ValueError, ["bounds", "lo, hi"]),
         (lambda: SmallCoalitions(2, "free", (0, 1)), ValueError, ["bounds must be left out"]),
+        (lambda: SmallCoalitions(2, "range", 3), ValueError, ["bounds must be finite", "got 3"]),
+        (lambda: Semivalue("owen"), ValueError, ["family must be one of", "'owen'"]),
+        (lambda: SH.exact_weights(2.0), TypeError, ["n must be an int"]),
+        (lambda: SH.log_weights(0), ValueError, ["n must be >= 1, got 0"]),
         (lambda: MonotoneClass("linear"), ValueError, ["shape must be one of", "'linear'"]),
         (
             lambda: MonotoneClass(max_slope_ratio=0.5),
@@ -152,12 +157,16 @@ def test_weights_of_another_size():
         ),
         (lambda: MonotoneClass(max_slope_ratio=float("nan")), ValueError, ["max_slope_ratio", "nan"]),
         (lambda: MonotoneClass(max_slope_ratio=True), TypeError, ["max_slope_ratio", "True"]),
+        (lambda: MonotoneClass(max_slope_ratio="2"), TypeError, ["max_slope_ratio", "'2'", "inf"]),
+        (lambda: MonotoneClass(range_normalised="no"), TypeError, ["must be a bool, got 'no'"]),
+        (lambda: MonotoneClass(decimals=309), ValueError, ["decimals must be in -308..308, got 309"]),
         (lambda: MonotoneClass(decimals=1.0), TypeError, ["decimals must be an int"]),
         (lambda: certify_partition(T, SH, TopK(2), small=SmallCoalitions(5)), ValueError, ["below=5", "n=4"]),
         (lambda: certify_partition(T, SH, TopK(2), delta=0), ValueError, ["delta", "got 0"]),
         (lambda: certify_partition(T, SH, TopK(2), delta=1.0), ValueError, ["delta", "got 1.0"]),
         (lambda: certify_partition(T, SH, TopK(2), epsilon=-0.1), ValueError, ["epsilon", "-0.1"]),
         (lambda: certify_partition(T, SH, TopK(2), epsilon=float("nan")), ValueError, ["epsilon", "nan"]),
+        (lambda: certify_partition(T, SH, TopK(2), epsilon="x"), TypeError, ["epsilon", "real numbers"]),
         (
             lambda: certify_partition(T, SH, TopK(2), missing="free"),
             ValueError,
@@ -182,6 +191,18 @@ def test_weights_of_another_size():
             ["transforms must be a MonotoneClass"],
         ),
         (lambda: certify_partition(T, SH, TopK(2), small=2), TypeError, ["small must be a SmallCoalitions"]),
+        *(
+            (lambda f=f: f(T.scores, SH), TypeError, ["table must be a UtilityTable, got ndarray"])
+            for f in (semivalues, robust_ks, value_intervals)
+        ),
+        (lambda: semivalues(T, "shapley"), TypeError, ["sv must be a Semivalue, got str"]),
+        (lambda: robust_ks(T, "shapley"), TypeError, ["sv must be a Semivalue, got str"]),
+        (lambda: desirability_matrix(T.scores), TypeError, ["table must be a UtilityTable"]),
+        (lambda: is_coalitionally_dominant(T.scores, [0]), TypeError, ["table must be a UtilityTable"]),
+        (lambda: T.missing(-1), ValueError, ["limit must be >= 0, got -1"]),
+        (lambda: T.levels(0.5), TypeError, ["decimals must be an int"]),
+        (lambda: UtilityTable.from_pairs(None, [1]), TypeError, ["must be a sequence", "NoneType"]),
+        (lambda: UtilityTable.from_samples([[0], [0, 1]], [1, 2]), ValueError, ["members", "unequal length"]),
         (lambda: is_coalitionally_dominant(T, []), ValueError, ["members", r"\[\]"]),
         (lambda: is_coalitionally_dominant(T, range(4)), ValueError, ["members", "proper"]),
         (lambda: is_coalitionally_dominant(T, [4]), ValueError, ["members", "4"]),
@@ -196,6 +217,12 @@ def test_weights_of_another_size():
 def test_values_out_of_range(make, error, words):
     with says(error, *words):
         make()
+
+
+def test_one_name_and_iterators_are_taken():
+    c = certify_partition(T, SH, TopK(2), radii="slope")
+    assert c == certify_partition(T, SH, TopK(2), radii=("slope",))
+    assert OrderedPartition(iter([iter([1, 0]), (2,)])) == OrderedPartition([[0, 1], [2]])
 
 
 def test_constant_utility():

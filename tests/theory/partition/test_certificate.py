@@ -205,6 +205,29 @@ def test_every_tampered_witness_is_found(name):
         assert refused(dataclasses.replace(c, witness=lie), t), what
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-10, 1.0, 1e10, 1e17, 1e150, 1e300])
+def test_witness_of_a_tie_at_every_scale(scale):
+    """Neither the jump nor the slope beside it is lost in rounding."""
+    t = UtilityTable.from_array(scale * np.array([0, 4, 0, 6, 0, 6, 10, 12.0]))
+    c = certify_partition(t, SH, TopK(1), ties="weak")
+    assert (np.diff(c.witness.transform(t.levels())) > 0).all()
+    assert c.witness.check(t, SH)[2] == pytest.approx(-0.5, rel=1e-12)  # D = -1/2, and the tie adds nothing
+    assert c.witness.epsilon == 1 or scale != 1.0
+    c.verify(t)
+    same = dataclasses.replace(c.witness, transform_points=((0.0, 0.0), (12 * scale, 12 * scale)))
+    assert refused(dataclasses.replace(c, witness=same), t)
+
+
+def test_a_class_too_wide_by_less_than_rounding_verifies():
+    """kappa* = 7/3, and the float above it is asked for: no float64 witness can show the difference."""
+    t = UtilityTable.from_array([3, 8, 5, 6, 3, 2, 5, 2])
+    ratio = MonotoneClass("concave", 2.3333333333333335)
+    c = certify_partition(t, Semivalue.weighted_banzhaf(0.3), TopK(1), transforms=ratio, ties="weak")
+    assert c.verdict == "not_robust"
+    assert abs(c.witness.check(t, c.semivalue)[2]) < 2**-49 * c.witness.transform_points[-1][1]
+    c.verify(t)
+
+
 def test_verify_refuses_another_table():
     _, c = make("failing")
     with pytest.raises(CertificateMismatch, match="table_sha256"):

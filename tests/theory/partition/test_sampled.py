@@ -443,6 +443,15 @@ def test_decimals_round_the_rows():
     a.verify(t)
 
 
+def test_decimals_beyond_floats_change_nothing():
+    rng = np.random.default_rng(8)
+    t, _, scores = samples(rng, 0, n=3)
+    large = UtilityTable.from_samples(t.sampled.dense(), scores * 1e300, design="uniform")
+    options = {"target": "estimate", "ties": "weak"}
+    a = certify_partition(large, BZ, TopK(1), transforms=MonotoneClass(decimals=10), **options)
+    assert a.level_margin == certify_partition(large, BZ, TopK(1), **options).level_margin
+
+
 def test_a_dense_table_is_used_row_by_row():
     v = np.array([0, 1, 1, 1, 4, 5, 5, 6, 4, 5, 5, 6, 9, 10, 10, 11.0])
     keep = [m for m in range(16) if m not in (3, 12)]

@@ -1,6 +1,7 @@
 """Tables: what they accept, what they keep, what they refuse."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -38,6 +39,27 @@ def test_float32_levels_are_kept():
     assert t.levels().tolist() == v.astype(np.float64).tolist()
     assert t.levels(decimals=1).tolist() == [0.1, 0.2, 0.3, 0.7]
     assert certify_partition(t, SH, TopK(1)).level in v.astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("scores", "decimals", "levels"),
+    [
+        ([0, 1e300, 3e300, 4e300], 10, [0, 1e300, 3e300, 4e300]),
+        ([0.04, 0.06, 3, 1e20], 308, [0.04, 0.06, 3, 1e20]),
+        ([0.04, 0.06, 3, 44], 1, [0, 0.1, 3, 44]),
+        ([0.04, 0.06, 3, 44], -308, [0]),
+    ],
+)
+def test_rounding_never_overflows(scores, decimals, levels):
+    t = UtilityTable.from_array(scores)
+    assert t.levels(decimals).tolist() == t.rounded(decimals).levels().tolist()
+    assert t.levels(decimals).tolist() == pytest.approx(levels, rel=2**-51)  # NumPy multiplies and divides
+
+
+def test_a_frame_is_a_matrix(needs):
+    """A DataFrame iterates over its columns, which would be read as masks."""
+    frame = needs("pandas").DataFrame([[True, False], [True, True]])
+    assert UtilityTable.from_pairs(frame, [1.0, 3.0]).missing() == [(), (1,)]
 
 
 def test_big_integers_are_not_rounded_silently():
@@ -83,6 +105,13 @@ def test_inputs_are_neither_changed_nor_kept():
         assert t.scores.tolist() == [0, 1, 3, 4]
     t = UtilityTable.from_pairs((c for c in [[1], [0, 1], [], [0]]), (x for x in (3, 4, 0, 1)))
     assert t.is_complete
+
+
+def test_a_pickled_table_stays_read_only():
+    for t in (UtilityTable.from_array([0, 1, 3, 4]), UtilityTable.from_pairs([[0], [1]], [1.0, 2.0])):
+        back = pickle.loads(pickle.dumps(t))
+        assert back.sha256 == t.sha256
+        assert not back.scores.flags.writeable
 
 
 def test_certifying_leaves_the_table_alone():
