@@ -29,7 +29,7 @@ def stable_rank(x: Any, *, spectrum: bool = False) -> Any:
     -------
     float64, ndarray or tensor, shape (...)
         Stable rank, in [1, rank], 0 for a zero or empty matrix. A tensor gives a tensor on its device, in its
-        dtype, with a gradient; everything else gives float64.
+        floating dtype, with a gradient; everything else gives float64.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def effective_rank(x: Any, *, spectrum: bool = False) -> Any:
     -------
     float64, ndarray or tensor, shape (...)
         Effective rank, in [1, rank], 0 for a zero or empty matrix. A tensor gives a tensor on its device, in
-        its dtype, with a gradient; everything else gives float64.
+        its floating dtype, with a gradient; everything else gives float64.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def effective_rank(x: Any, *, spectrum: bool = False) -> Any:
     Notes
     -----
     Not below the stable rank. For the entropy over the eigenvalues of a positive semidefinite matrix pass
-    these with ``spectrum=True``. Scaling, precision and cost as in :func:`stable_rank`.
+    these, clipped at 0, with ``spectrum=True``. Scaling, precision and cost as in :func:`stable_rank`.
 
     References
     ----------
@@ -120,7 +120,7 @@ def participation_ratio(x: Any, *, spectrum: bool = False) -> Any:
     -------
     float64, ndarray or tensor, shape (...)
         Participation ratio, in [1, rank], 0 for a zero or empty matrix. A tensor gives a tensor on its
-        device, in its dtype, with a gradient; everything else gives float64.
+        device, in its floating dtype, with a gradient; everything else gives float64.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _relative(x: Any, spectrum: bool) -> tuple[Any, Any, Any]:
     library: Any = torch if tensor else np
     dtype = None
     if tensor:
-        if x.dtype == torch.bool or x.is_complex():
+        if x.is_complex():
             raise TypeError(f"x must hold real numbers, got dtype {x.dtype}; convert it to float first")
         if not x.is_floating_point():
             x = x.double()
@@ -178,7 +178,10 @@ def _relative(x: Any, spectrum: bool) -> tuple[Any, Any, Any]:
         return (x.new_zeros(empty) if tensor else np.zeros(empty)), library, dtype
     if spectrum:
         if bool((x < 0).any()):
-            raise ValueError(f"x must hold singular values >= 0, got {float(x.min())}; pass spectrum=False")
+            raise ValueError(
+                f"x must hold singular values >= 0, got {float(x.min())}; clip rounding at 0, or pass "
+                "spectrum=False for a matrix"
+            )
         s = x
     elif tensor:
         s = library.linalg.svdvals(x / _largest(abs(x.detach()), axes))

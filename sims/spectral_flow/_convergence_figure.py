@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from porism.sims.spectral_flow._drawing import GUIDE, LOOKS, Rng, canvas, legend, panels, seed_of
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, legend, seed_of
+from porism.sims.spectral_flow._drawing import panels
 from porism.sims.spectral_flow.figure_data import SPECTRUM, TIMES, random_flows, ridge_flows, saddle_flows
 
 if TYPE_CHECKING:

@@ -1,11 +1,10 @@
-"""What the figures of the spectral flow share: axes, panels, looks of lines, seeds of shared runs."""
+"""What the figures of the spectral flow share: panels, and names of optimisers."""
 
 import functools
 
 from porism.sims import drawing
-from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, seed_of
 
-__all__ = ["GUIDE", "LOOKS", "NAMES", "Rng", "canvas", "is_paper", "legend", "panels", "seed_of"]
+__all__ = ["NAMES", "panels"]
 
 panels = functools.partial(drawing.panels, gap=0.07)
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from porism.sims.spectral_flow._drawing import LOOKS, NAMES, Rng, canvas, legend, panels, seed_of
+from porism.sims.drawing import LOOKS, Rng, canvas, legend, seed_of
+from porism.sims.spectral_flow._drawing import NAMES, panels
 from porism.sims.spectral_flow.figure_data import lora_runs
 from porism.theory.effective_rank import stable_rank
 

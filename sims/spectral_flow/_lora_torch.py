@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from porism.sims.spectral_flow._optimizers import torch_muon
+
 __all__ = ["LoraAdapter", "adapt", "make_optimizer"]
 
 
@@ -44,11 +46,7 @@ def make_optimizer(name: str, parameters: list[nn.Parameter], lr: float, options
 
         return SpectralMuon(parameters, lr=lr, **{"shape_scale": "original", **options})
     if name == "muon":
-        if not hasattr(torch.optim, "Muon"):
-            raise ImportError(
-                f"optimizer 'muon' needs torch >= 2.9, which has torch.optim.Muon, got {torch.__version__}; "
-                "update torch, or use 'spectral_muon'"
-            )
-        return torch.optim.Muon(parameters, lr=lr, **{"weight_decay": 0.0, **options})
-    kind = torch.optim.AdamW if name == "adamw" else torch.optim.SGD
+        kind = torch_muon("spectral_muon")
+    else:
+        kind = torch.optim.AdamW if name == "adamw" else torch.optim.SGD
     return kind(parameters, lr=lr, **{"weight_decay": 0.0, **options})

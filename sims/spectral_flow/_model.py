@@ -1,6 +1,5 @@
 """Loss, gradients, the smoothed polar factor of small matrices, and the exact reduction."""
 
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +8,6 @@ from porism.checks import finite_array
 
 __all__ = [
     "Problem",
-    "at_least_zero",
     "check_problem",
     "gradients",
     "losses",
@@ -24,6 +22,9 @@ Problem = tuple[Array, Array, Array]
 
 GRAM_LIMIT = 1e3
 """Largest size of a gradient, in units of the smoothing, for which its Gram matrix keeps 10 digits."""
+
+SQUARABLE = (1e-140, 1e140)
+"""Smoothings between these have squares, times the square of the limit as well, in the range of floats."""
 
 
 def check_problem(Y: ArrayLike, B0: ArrayLike, A0: ArrayLike) -> Problem:
@@ -40,15 +41,6 @@ def check_problem(Y: ArrayLike, B0: ArrayLike, A0: ArrayLike) -> Problem:
             "with entries"
         )
     return target, B, A
-
-
-def at_least_zero(name: str, value: Any) -> float:
-    """Accept a finite number >= 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise TypeError(f"{name} must be a real number, got {value!r}; pass an int or a float")
-    if not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}; pass zero or more")
-    return float(value)
 
 
 def gradients(Y: Array, B: Array, A: Array, ridge: float) -> tuple[Array, Array]:
@@ -104,14 +96,15 @@ def smoothed_polar(G: Array, beta: float) -> Array:
 
 
 def _smoothed(G: Array, beta: float) -> Array:
-    tall = G.shape[0] >= G.shape[1]
-    M = G.T @ G if tall else G @ G.T
-    if np.trace(M) > (GRAM_LIMIT * beta) ** 2:  # the Gram matrix would blur singular values near beta
-        U, s, V = np.linalg.svd(G, full_matrices=False)
-        return (U * (s / np.hypot(s, beta))) @ V
-    w, vectors = np.linalg.eigh(M)
-    P = (vectors / np.sqrt(np.maximum(w, 0) + beta**2)) @ vectors.T
-    return G @ P if tall else P @ G
+    if SQUARABLE[0] < beta < SQUARABLE[1]:
+        tall = G.shape[0] >= G.shape[1]
+        M = G.T @ G if tall else G @ G.T
+        if np.trace(M) <= (GRAM_LIMIT * beta) ** 2:  # beyond, M would blur singular values near beta
+            w, vectors = np.linalg.eigh(M)
+            P = (vectors / np.sqrt(np.maximum(w, 0) + beta**2)) @ vectors.T
+            return G @ P if tall else P @ G
+    U, s, V = np.linalg.svd(G, full_matrices=False)
+    return (U * (s / np.hypot(s, beta))) @ V
 
 
 def span(*blocks: Array) -> Array | None:

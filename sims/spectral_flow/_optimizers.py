@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from porism.checks import require
 
-__all__ = ["OPTIMIZERS", "make_step"]
+__all__ = ["OPTIMIZERS", "make_step", "torch_muon"]
 
 Array = NDArray[np.float64]
 Step = Callable[[Array, Array, float], None]
@@ -33,6 +33,17 @@ def make_step(optimizer: str, B: Array, A: Array, options: dict[str, Any]) -> St
     return step
 
 
+def torch_muon(instead: str) -> Any:
+    """The Muon of torch; where torch is too old for it, say so and name the optimiser to use instead."""
+    torch = require("torch", "torch")
+    if not hasattr(torch.optim, "Muon"):
+        raise ImportError(
+            f"optimizer 'muon' needs torch >= 2.9, which has torch.optim.Muon, got {torch.__version__}; "
+            f"update torch, or use {instead!r}"
+        )
+    return torch.optim.Muon
+
+
 def _direction(optimizer: str, options: dict[str, Any]) -> Callable[[Array], Array]:
     if optimizer == "gd":
         if options:
@@ -51,14 +62,9 @@ def _wrapped(optimizer: str, B: Array, A: Array, options: dict[str, Any]) -> Ste
     """An optimiser of torch on parameters that share the memory of B and A."""
     torch = require("torch", "torch")
     if optimizer == "adam":
-        kind = torch.optim.Adam
+        kind: Any = torch.optim.Adam
     else:
-        kind = getattr(torch.optim, "Muon", None)
-        if kind is None:
-            raise ImportError(
-                f"optimizer 'muon' needs torch >= 2.9, which has torch.optim.Muon, got {torch.__version__}; "
-                "update torch, or use 'newton_schulz'"
-            )
+        kind = torch_muon("newton_schulz")
         options = {"weight_decay": 0.0, **options}
     parameters = [torch.nn.Parameter(torch.from_numpy(X)) for X in (B, A)]
     made = kind(parameters, lr=1.0, **options)

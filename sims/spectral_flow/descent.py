@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import integer, one_of, positive, probability
+from porism.checks import integer, not_negative, one_of, positive, probability
 from porism.errors import NumericalWarning
-from porism.sims.spectral_flow._model import at_least_zero, check_problem, gradients, losses, product_svd
+from porism.sims.spectral_flow._model import check_problem, gradients, losses, product_svd
 from porism.sims.spectral_flow._optimizers import OPTIMIZERS, make_step
 from porism.sims.spectral_flow._record import Target
 from porism.sims.spectral_flow.trajectory import FlowTrajectory
@@ -108,9 +108,8 @@ def simulate_descent(
     target, B, A = check_problem(Y, B0, A0)
     one_of("optimizer", optimizer, OPTIMIZERS)
     steps, every = integer("steps", steps, 1), integer("record_every", record_every, 1)
-    ridge, fraction = at_least_zero("ridge", ridge), probability("fraction", fraction)
-    if not fraction:
-        raise ValueError("fraction must be > 0, got 0.0; every mode is above nothing at the start")
+    ridge = not_negative("ridge", ridge)
+    fraction = probability("fraction", positive("fraction", fraction))
     rate = lr if callable(lr) else positive("lr", lr)
     B, A = B.copy(), A.copy()
     move = make_step(optimizer, B, A, dict(kw))
@@ -128,7 +127,7 @@ def simulate_descent(
             if not (np.isfinite(GB).all() and np.isfinite(GA).all()):
                 status, message = -1, f"a gradient was not finite at step {k}"
                 break
-            size = rate if isinstance(rate, float) else at_least_zero(f"lr({k})", rate(k))
+            size = rate if isinstance(rate, float) else not_negative(f"lr({k})", rate(k))
             move(GB, GA, size)
             before, time, done = time, time + size, k + 1
             recorded = done % every == 0 or done == steps

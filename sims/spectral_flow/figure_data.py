@@ -1,4 +1,4 @@
-"""Runs that figures and claims share: growth of modes, starts at random, orders of arrival, LoRA."""
+"""Runs behind the figures: growth of modes, starts at random, orders of arrival, LoRA."""
 
 import functools
 from collections.abc import Sequence

@@ -5,18 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from porism.checks import generator
+from porism.sims.drawing import GUIDE, LOOKS, Rng, canvas, is_paper, legend, seed_of
 from porism.sims.spectral_flow._convergence_figure import convergence
-from porism.sims.spectral_flow._drawing import (
-    GUIDE,
-    LOOKS,
-    NAMES,
-    Rng,
-    canvas,
-    is_paper,
-    legend,
-    panels,
-    seed_of,
-)
+from porism.sims.spectral_flow._drawing import NAMES, panels
 from porism.sims.spectral_flow._lora_figure import lora
 from porism.sims.spectral_flow.figure_data import arrival_races, growth_pair, order_violations
 from porism.sims.spectral_flow.flow import simulate_flow

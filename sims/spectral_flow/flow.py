@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer, one_of, positive, probability
+from porism.checks import finite_array, integer, not_negative, one_of, positive, probability
 from porism.errors import NumericalWarning
 from porism.sims.spectral_flow._model import (
-    at_least_zero,
     check_problem,
     gradients,
     losses,
@@ -131,10 +130,9 @@ def simulate_flow(
     one_of("kind", kind, KINDS)
     one_of("method", method, METHODS)
     beta = _smoothing(kind, smoothing)
-    ridge, t_end = at_least_zero("ridge", ridge), positive("t_end", t_end)
-    rtol, atol, fraction = positive("rtol", rtol), positive("atol", atol), probability("fraction", fraction)
-    if not fraction:
-        raise ValueError("fraction must be > 0, got 0.0; every mode is above nothing at the start")
+    ridge, t_end = not_negative("ridge", ridge), positive("t_end", t_end)
+    rtol, atol = positive("rtol", rtol), positive("atol", atol)
+    fraction = probability("fraction", positive("fraction", fraction))
     times = _times(t_eval, t_end)
     facts = Target.of(target, B.shape[1], ridge, fraction)
     left = span(target, B) if reduce else None
@@ -263,7 +261,7 @@ def _event(spectrum: Callable[[Array], Array], mode: int, level: float) -> Calla
 def _smoothing(kind: str, smoothing: float | None) -> float:
     if kind == "gradient":
         return 0.0
-    beta = 0.0 if smoothing is None else at_least_zero("smoothing", smoothing)
+    beta = 0.0 if smoothing is None else not_negative("smoothing", smoothing)
     if not beta:
         raise ValueError(
             "the flow is discontinuous at smoothing=0; use ideal_arrival_time or simulate_descent, "

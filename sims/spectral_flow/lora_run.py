@@ -109,7 +109,7 @@ class LoraRun(Result):
         ndarray of float64, shape (modules,)
             In the order of ``history.modules``.
         """
-        return np.array([float(stable_rank(s[-1], spectrum=True)) for s in self.history.spectra.values()])
+        return np.asarray(stable_rank(self._last(), spectrum=True))
 
     def effective_ranks(self) -> NDArray[np.float64]:
         """Effective rank of every update at the end.
@@ -119,7 +119,10 @@ class LoraRun(Result):
         ndarray of float64, shape (modules,)
             In the order of ``history.modules``.
         """
-        return np.array([float(effective_rank(s[-1], spectrum=True)) for s in self.history.spectra.values()])
+        return np.asarray(effective_rank(self._last(), spectrum=True))
+
+    def _last(self) -> NDArray[np.float64]:
+        return np.array([rows[-1] for rows in self.history.spectra.values()])
 
     def to_frame(self) -> Any:
         """Long table of the singular values, with optimiser and seed.
@@ -293,9 +296,8 @@ def lora_run(
     seconds = time.perf_counter() - began
     with torch.no_grad():
         after = held_out(model)
-    names = {name: name.removesuffix(".adapter") for name in recorder.history().modules}
     history = recorder.history()
-    spectra = {names[name]: values for name, values in history.spectra.items()}
+    spectra = {name.removesuffix(".adapter"): values for name, values in history.spectra.items()}
     return LoraRun(
         optimizer=optimizer,
         seed=seed,

@@ -55,7 +55,7 @@ def lora_init(
     deviation = float(finite_array("scale", scale, 0))
     if deviation < 0:
         raise ValueError(f"scale must be >= 0, got {deviation}; it is a standard deviation")
-    return np.zeros((m, r)), deviation * generator(seed).standard_normal((r, n))
+    return np.zeros((m, r)), deviation * generator(seed, "seed").standard_normal((r, n))
 
 
 def aligned_init(
@@ -113,7 +113,7 @@ def aligned_init(
             f"the number of modes must be in 1..{len(sigma)} for Y of shape {target.shape}, got {r}; "
             "change the length of a0 and b0"
         )
-    turn = _orthonormal(r, r, generator(seed))
+    turn = _orthonormal(r, r, generator(seed, "seed"))
     B0 = (left[:, :r] * np.broadcast_to(b, r)) @ turn.T
     A0 = turn @ (np.broadcast_to(a, r)[:, None] * right[:r])
     return B0, A0
@@ -156,7 +156,7 @@ def random_target(m: int, n: int, sigma: ArrayLike, seed: np.random.Generator | 
             f"sigma must be at most {min(m, n)} numbers >= 0 for a {m} x {n} target, got {len(values)} "
             f"with minimum {values.min() if len(values) else None}; drop the excess"
         )
-    rng = generator(seed)
+    rng = generator(seed, "seed")
     left, right = _orthonormal(m, len(values), rng), _orthonormal(n, len(values), rng)
     return (left * values) @ right.T
 

@@ -88,7 +88,9 @@ def test_tensors(f, needs):
     # squares of these overflow or vanish in float32
     for scale in (1e-30, 1e30):
         np.testing.assert_allclose(f(torch.tensor(A * scale).float()), f(A), rtol=1e-5)
-    assert float(f(torch.tensor([[2, 0], [0, 2]]))) == pytest.approx(2)
+    for kind in (torch.int64, torch.bool):
+        found = f(torch.eye(2).to(kind))
+        assert (found.dtype, float(found)) == (torch.float64, pytest.approx(2))
     assert f(torch.zeros(3, 0, 2)).tolist() == [0, 0, 0]
     assert f(torch.zeros(3, 0), spectrum=True).tolist() == [0, 0, 0]
 

@@ -42,6 +42,7 @@ def checkpoints(spectra: Any, steps: ArrayLike | None) -> Checkpoints:
     if hasattr(spectra, "history"):
         spectra = spectra.history()
     own: Any = getattr(spectra, "steps", None)
+    steps = None if steps is None else finite_array("steps", steps, 1)
     if hasattr(spectra, "columns"):
         own, tables = _from_frame(spectra)
     elif own is not None and hasattr(spectra, "spectra"):
@@ -57,7 +58,7 @@ def checkpoints(spectra: Any, steps: ArrayLike | None) -> Checkpoints:
             [one if isinstance(one, Mapping) else one.spectra for one in spectra], steps
         )
     else:
-        array = finite_array("spectra", spectra)
+        array = finite_array("spectra", _plain(spectra))
         if array.ndim not in (2, 3):
             raise ValueError(
                 f"spectra must be an array (T, r) or (T, K, r), got shape {array.shape}; reshape it"
@@ -73,8 +74,7 @@ def checkpoints(spectra: Any, steps: ArrayLike | None) -> Checkpoints:
     length = len(values[0])
     if length < 2:
         raise ValueError(f"spectra must have at least two checkpoints, got {length}; record more steps")
-    given = own if steps is None else steps
-    labels = finite_array("steps", np.arange(length) if given is None else given, 1)
+    labels = finite_array("steps", np.arange(length) if own is None else own, 1) if steps is None else steps
     if len(labels) != length or not (np.diff(labels) > 0).all():
         raise ValueError(
             f"steps must be {length} increasing numbers, one a checkpoint, got {labels.tolist()[:12]}; "
@@ -94,22 +94,41 @@ def first_saturation(data: Checkpoints, first: int, last: int) -> int | None:
     return None
 
 
-def _table(name: Any, rows: Any) -> NDArray[np.float64]:
-    array = np.asarray(rows)
+def _plain(rows: Any) -> Any:
+    """A tensor without its gradient, device and half precision; anything else as it is."""
+    return rows.detach().cpu().double() if hasattr(rows, "detach") else rows
+
+
+def _array(name: Any, rows: Any) -> NDArray[np.float64]:
+    """Real numbers of one module; NaN may stand outside the window used."""
+    try:
+        array = np.asarray(_plain(rows))
+    except ValueError:
+        raise ValueError(
+            f"the spectra of module {name} must be a rectangular array, got rows of unequal length; keep one "
+            "recording for each rank"
+        ) from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"the spectra of module {name} must be real numbers, got dtype {array.dtype}")
+    return array.astype(np.float64)
+
+
+def _table(name: Any, rows: Any) -> NDArray[np.float64]:
+    array = _array(name, rows)
     if array.ndim != 2 or not array.shape[1]:
         raise ValueError(
             f"the spectra of module {name} must have shape (T, r), got {array.shape}; reshape them"
         )
-    return -np.sort(-array.astype(np.float64), axis=1)
+    return -np.sort(-array, axis=1)
 
 
 def _from_checkpoints(maps: Sequence[Mapping[str, Any]], steps: Any) -> dict[str, NDArray[np.float64]]:
-    ranks = [{str(name): np.size(row) for name, row in one.items()} for one in maps]
+    rows = [{str(name): _array(name, row) for name, row in one.items()} for one in maps]
+    ranks = [{name: row.size for name, row in one.items()} for one in rows]
     for t, found in enumerate(ranks):
-        compare(ranks[0], found, f"checkpoint {t}" + ("" if steps is None else f" (step {steps[t]})"))
-    return {name: np.stack([np.asarray(one[name]) for one in maps]) for name in ranks[0]}
+        named = f" (step {steps[t]:.12g})" if steps is not None and t < len(steps) else ""
+        compare(ranks[0], found, f"checkpoint {t}{named}")
+    return {name: np.stack([one[name] for one in rows]) for name in (ranks[0] if ranks else ())}
 
 
 def _from_frame(frame: Any) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:

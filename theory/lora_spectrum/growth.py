@@ -127,9 +127,7 @@ def growth_uniformity(
     0.727272727
     """
     n_boot = integer("n_boot", n_boot, 1)
-    if seed is not None and not isinstance(seed, np.random.Generator):
-        integer("seed", seed, 0)
-    rng = generator(seed)
+    rng = generator(seed, "seed")
     data = checkpoints(spectra, steps)
     first, last, saturated = _window(data, window)  # places, not steps
     values = data.window_values(first, last)

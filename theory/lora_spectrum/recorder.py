@@ -271,8 +271,7 @@ class LoraSpectrumRecorder:
             past = {name: len(rows[0]) for name, rows in self._records.items()}
             compare(past, {name: len(row) for name, row in found.items()}, f"step {k}")
         self._now = k
-        again = bool(self._steps) and self._steps[-1] == k
-        if not again:
+        if self._steps[-1:] != [k]:
             self._steps.append(k)
         for name, row in found.items():
             rows = self._records.setdefault(name, [])

@@ -62,17 +62,35 @@ def modes(sigma: Any, s0: Any, fraction: Any, smoothing: Any = 0.0, ridge: Any =
     return found
 
 
+def aligned(sigma: Any, a0: Any, b0: Any, level: Any, **more: Array) -> list[Array]:
+    """Check target, factors and level (by default the target), and bring them and `more` to one shape."""
+    arrays = broadcast(
+        sigma=not_negative("sigma", sigma),
+        a0=finite_array("a0", a0),
+        b0=finite_array("b0", b0),
+        level=finite_array("level", sigma if level is None else level),
+        **more,
+    )
+    target, c = arrays[0], arrays[3]
+    wrong = np.flatnonzero(((c < 0) | (c > target)).ravel())
+    if wrong.size:
+        raise ValueError(
+            f"level must lie in [0, sigma], got {c.flat[wrong[0]]} with sigma = {target.flat[wrong[0]]}; "
+            "a level above sigma is never reached"
+        )
+    return arrays
+
+
 def not_negative(name: str, value: Any, ndim: int | None = None) -> Array:
     """Accept finite numbers >= 0, with one message for both rules."""
-    given = value if isinstance(value, (float, np.ndarray)) else finite_array(name, value, ndim)
-    if np.asarray(given).dtype.kind == "f":
-        array = np.atleast_1d(given)
-        wrong = array[~((array >= 0) & (array < np.inf))]
-        if wrong.size:
-            raise ValueError(
-                f"{name} must be a finite number >= 0, got {float(wrong[0])} ({wrong.size} such values in "
-                "all); check its sign"
-            )
+    floats = isinstance(value, (float, np.floating, np.ndarray)) and np.asarray(value).dtype.kind == "f"
+    given = np.asarray(value) if floats else finite_array(name, value)
+    wrong = given[~((given >= 0) & (given < np.inf))]
+    if wrong.size:
+        more = f" ({wrong.size} such values in all)" if wrong.size > 1 else ""
+        raise ValueError(
+            f"{name} must be a finite number >= 0, got {float(wrong[0])}{more}; pass zero or more"
+        )
     return finite_array(name, given, ndim)
 
 
@@ -94,15 +112,13 @@ def ideal(m: Modes) -> Array:
 
 
 def logit_length(m: Modes) -> Array:
-    """Difference of ``log(s / (gap - s))`` between target and start."""
-    gap = np.where(m.arrives, m.gap, 1.0)
+    """Difference of ``log(s / (gap - s))`` between target and start; 0 for modes that do not arrive."""
+    gap, s0 = np.where(m.arrives, m.gap, 1.0), np.where(m.arrives, m.s0, m.fraction)
     with np.errstate(over="ignore"):
-        growth = (m.fraction * gap - m.s0) / m.s0 / (1 - m.fraction)
+        growth = (m.fraction * gap - s0) / s0 / (1 - m.fraction)
     # log1p where the start is close to the target, the sum of logarithms where the ratio would overflow
     near = growth < 1e6
-    far = (
-        np.log(m.fraction) - np.log1p(-m.fraction) + np.log(np.maximum(gap - m.s0, 0.5 * m.s0)) - np.log(m.s0)
-    )
+    far = np.log(m.fraction) - np.log1p(-m.fraction) + np.log(np.maximum(gap - s0, 0.5 * s0)) - np.log(s0)
     return np.where(near, np.log1p(np.where(near, growth, 0.0)), far)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array
 from porism.theory.spectral_flow import _times
 from porism.theory.spectral_flow._times import broadcast, not_negative
 
@@ -66,19 +65,7 @@ def ideal_arrival_time(
     >>> float(ideal_arrival_time(4.0, 0.3, -0.3))
     inf
     """
-    c = sigma if level is None else level
-    target, a, b, c = broadcast(
-        sigma=not_negative("sigma", sigma),
-        a0=finite_array("a0", a0),
-        b0=finite_array("b0", b0),
-        level=finite_array("level", c),
-    )
-    if ((c < 0) | (c > target)).any():
-        where = np.flatnonzero(((c < 0) | (c > target)).ravel())[0]
-        raise ValueError(
-            f"level must lie in [0, sigma], got {c.flat[where]} with sigma = {target.flat[where]}; "
-            "a level above sigma is never reached"
-        )
+    target, a, b, c = _times.aligned(sigma, a0, b0, level)
     x, y = np.abs(a), np.abs(b)
     opposite = np.sign(a) * np.sign(b) < 0
     crossing = np.where(opposite, np.minimum(x, y), 0.0)
@@ -192,11 +179,13 @@ def gradient_flow_singular_value(
     arrays = {name: not_negative(name, value) for name, value in given.items()}
     time, target, start, weight = broadcast(**arrays)
     gap = target - weight
-    x = 2 * gap * time
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        x = 2 * gap * time
         # (1 - exp(-x)) / gap, which is 2 t at gap = 0
         span = np.where(x == 0, 2 * time, -np.expm1(-x) / gap)
-        value = start / (np.exp(-x) + start * span)
+        rest = np.exp(-x)
+        share = rest + start * span
+        value = np.where(share < np.finfo(float).tiny, 1 / (rest / start + span), start / share)
     return np.where(start == 0, 0.0, value)[()]
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array
 from porism.errors import AssumptionError
-from porism.theory.spectral_flow._times import broadcast, not_negative
+from porism.theory.spectral_flow._times import aligned, broadcast, not_negative
 
 __all__ = ["discrete_arrival_step", "discrete_floor"]
 
@@ -81,18 +81,9 @@ def discrete_arrival_step(
     >>> discrete_arrival_step(1.0, 0.01, 0.001, 0.0, gain=(0.6818, 1.203)).tolist()
     [84, 148]
     """
-    c = sigma if level is None else level
-    target, step, a, b, c = broadcast(
-        sigma=not_negative("sigma", sigma),
-        lr=finite_array("lr", lr),
-        a0=finite_array("a0", a0),
-        b0=finite_array("b0", b0),
-        level=finite_array("level", c),
-    )
+    target, a, b, c, step = aligned(sigma, a0, b0, level, lr=finite_array("lr", lr))
     if (step <= 0).any():
         raise ValueError(f"lr must be finite and > 0, got {float(step.min())}; pass a positive step size")
-    if ((c < 0) | (c > target)).any():
-        raise ValueError("level must lie in [0, sigma]; a level above sigma is never reached")
     pair = finite_array("gain", gain)
     if pair.shape != (2,) or not 0 < pair[0] <= pair[1]:
         raise ValueError(f"gain must be (l, u) with 0 < l <= u, got {gain!r}; pass (1.0, 1.0) for the sign")
@@ -158,7 +149,6 @@ def _arrival(target: Any, lr: Any, a: Any, b: Any, c: Any) -> NDArray[np.int64]:
     there = ~opposite & np.where(above, c < target, start >= c)
 
     # opposite signs: the smaller factor walks to its axis or past it, the larger one walks beside it
-    zero = np.zeros_like(lr)
     to_axis = np.where(opposite, _first(y / lr, lambda k: k * lr >= y), 0.0)
     past, left = to_axis * lr - y, x - to_axis * lr
     # beyond both axes the signs are opposite again, and the next step undoes this one
@@ -168,28 +158,28 @@ def _arrival(target: Any, lr: Any, a: Any, b: Any, c: Any) -> NDArray[np.int64]:
 
     # the same sign: both grow, but x waits one step while y is zero
     wait = np.where((y == 0) & (x > 0), 1.0, 0.0)
-    root = np.hypot(x - y, 2 * np.sqrt(c))
-    guess = 2 * np.maximum(c - x * y, 0.0) / np.where(x + y + root > 0, x + y + root, 1.0) / lr
+
+    def guess(level: Any, way: Any) -> Any:
+        """Steps from x y to the level, `way` off, as a real number; 0 where it lies behind."""
+        span = x + y + np.hypot(x - y, 2 * np.sqrt(level))
+        return 2 * np.maximum(way, 0.0) / np.where(span > 0, span, 1.0) / lr
 
     def reached(k: Any) -> Any:
         return (x + np.maximum(k - wait, 0.0) * lr) * (y + k * lr) >= c
 
-    up = _first(guess, reached)
+    up = _first(guess(c, c - x * y), reached)
     stuck = (c > 0) & (x == 0)
 
     # from above: both shrink; a step across both axes comes out above again
-    root = np.hypot(x - y, 2 * np.sqrt(target))
-    guess = 2 * np.maximum(x * y - target, 0.0) / np.where(x + y + root > 0, x + y + root, 1.0) / lr
-
     def fallen(k: Any) -> Any:
         return (y - k * lr <= 0) | ((x - k * lr) * (y - k * lr) <= target)
 
-    down = _first(guess, fallen)
+    down = _first(guess(target, x * y - target), fallen)
     far = (x - down * lr < 0) & ((x - down * lr) * (y - down * lr) > target)
 
     steps = np.where(above, down, to_axis + up)
     never = np.where(above, far, cycles | stuck)
-    steps = np.where(there, zero, np.where(never, -1.0, steps))
+    steps = np.where(there, 0.0, np.where(never, -1.0, steps))
     if (steps > LONGEST).any():
         raise ValueError(f"lr must be larger, got an arrival after {float(steps.max()):.3g} steps; raise lr")
     return steps.astype(np.int64)

@@ -203,20 +203,26 @@ def local_decay_rate(Y: Any, B: Any, A: Any, smoothing: float, ridge: float = 0.
         )
     if 0 in (*left.shape, *right.shape):
         return 0.0
+    # in units of a power of four, and of two for the factors, so that no square leaves the range of floats
+    sizes = (np.abs(left).max(), np.abs(right).max(), np.sqrt([np.abs(target).max(), weight]).max())
+    unit = int(np.frexp(max(sizes))[1])
+    target, weight = np.ldexp(target, -2 * unit), np.ldexp(weight, -2 * unit)
+    left, right = np.ldexp(left, -unit), np.ldexp(right, -unit)
     found = _hessian.spectrum(target, left, right, float(weight))
     if found.gradient > _hessian.STEEP:
         raise AssumptionError(
             f"(B, A) must be close to a minimum, got a relative gradient of {found.gradient:.2g}; run longer"
         )
     if found.smallest < -found.zero:
+        least = np.ldexp(found.smallest, 2 * unit)
         raise AssumptionError(
-            f"(B, A) must be a minimum, got a Hessian with eigenvalue {found.smallest:.3g}; this is a saddle"
+            f"(B, A) must be a minimum, got a Hessian with eigenvalue {least:.3g}; this is a saddle"
         )
     if found.gap_is_zero:
         _warn("zero gap: the first singular value left out equals the last one kept")
     elif found.flat:
         _warn("flat direction: a spare mode has no restoring force, its loss decays by a power of time")
-    return 2 * found.nonzero / float(beta)
+    return float(np.ldexp(found.nonzero, 2 * unit)) * 2 / float(beta)
 
 
 def _warn(text: str) -> None:

@@ -250,6 +250,10 @@ def test_divergence_is_told():
 
 
 def test_an_old_torch_is_named(torch, monkeypatch):
+    from porism.sims.spectral_flow._lora_torch import make_optimizer
+
     monkeypatch.delattr(torch.optim, "Muon")
-    with pytest.raises(ImportError, match=r"needs torch >= 2\.9"):
+    with pytest.raises(ImportError, match=r"needs torch >= 2\.9.* or use 'newton_schulz'"):
         simulate_descent(np.eye(2), np.eye(2), np.eye(2), optimizer="muon", lr=0.1, steps=1)
+    with pytest.raises(ImportError, match=r"needs torch >= 2\.9.* or use 'spectral_muon'"):
+        make_optimizer("muon", [], 0.1, {})

@@ -86,6 +86,7 @@ def test_fields_of_a_flow():
     assert flow.best_loss == 0
     assert flow.B_path.shape == (3, 6, 3)
     assert end.B_path is None
+    assert np.array_equal(short(keep_factors=True).B_path[-1], end.B)
     assert flow.arrival_steps is None
 
 
@@ -203,7 +204,7 @@ def test_no_flow_without_smoothing(smoothing):
         ({"t_eval": [0.5, 0.1]}, ValueError, "t_eval must ascend"),
         ({"t_eval": [0.5, 9.0]}, ValueError, "t_eval must ascend within"),
         ({"t_eval": []}, ValueError, "number of times in t_eval must be >= 1"),
-        ({"fraction": 0}, ValueError, "fraction must be > 0"),
+        ({"fraction": 0}, ValueError, "fraction must be finite and > 0"),
         ({"fraction": 1.5}, ValueError, "fraction must be in"),
         ({"rtol": 0}, ValueError, "rtol must be finite and > 0"),
     ],
@@ -225,7 +226,7 @@ def test_a_flow_refuses(changes, error, message):
         ({"record_every": 0}, ValueError, "record_every must be >= 1"),
         ({"momentum": 0.9}, TypeError, "'gd' takes no further arguments, got momentum"),
         ({"ridge": float("inf")}, ValueError, "ridge must be a finite number >= 0"),
-        ({"fraction": 0}, ValueError, "fraction must be > 0"),
+        ({"fraction": 0}, ValueError, "fraction must be finite and > 0"),
     ],
 )
 def test_a_descent_refuses(changes, error, message):

@@ -100,6 +100,20 @@ def test_all_forms_agree():
 
 
 @pytest.mark.full
+def test_tensors_at_each_checkpoint(needs):
+    """What product_singular_values makes of tensors."""
+    torch = needs("torch")
+    maps = [{"a": torch.tensor(row), "b": torch.tensor(row[:2])} for row in path([4, 2, 1, 1])]
+    found = growth_uniformity(maps, window=(0, 2))
+    assert found.increments[0].tolist() == [8, 4, 2, 2]
+    with pytest.raises(ValueError, match=r"other rank \['a \(4 to 2\)'\]"):
+        growth_uniformity([maps[0], maps[1] | {"a": maps[1]["b"]}])
+    rows = torch.tensor(path([4, 2, 1, 1])).bfloat16().requires_grad_()  # small integers, exact in bfloat16
+    for form in (rows, {"a": rows}, [{"a": row} for row in rows]):
+        assert growth_uniformity(form, window=(0, 2)).increments.tolist() == [[8, 4, 2, 2]]
+
+
+@pytest.mark.full
 def test_frame(needs):
     pandas = needs("pandas")
     rows = [
@@ -115,6 +129,8 @@ def test_frame(needs):
     assert found.increments.tolist() == [[40, 20]] * 2
     with pytest.raises(ValueError, match=r"got none named \['index'\]"):
         growth_uniformity(frame.drop(columns="index"))
+    with pytest.raises(ValueError, match="got no module"):
+        growth_uniformity(frame[:0])
     with pytest.raises(ValueError, match=r"checkpoint 2 \(step 20\) differs .*other rank \['a \(2 to 1\)'\]"):
         growth_uniformity(frame.drop(index=2))
 
@@ -213,8 +229,9 @@ def test_differences_between_checkpoints_are_listed():
     )
     with pytest.raises(ValueError, match=message):
         growth_uniformity([first, second], steps=[0, 5])
-    with pytest.raises(ValueError, match=r"checkpoint 1 differs"):
-        growth_uniformity([first, second])
+    for steps in (None, [0]):  # too few steps do not hide what differs
+        with pytest.raises(ValueError, match=r"checkpoint 1 differs"):
+            growth_uniformity([first, second], steps=steps)
     with pytest.raises(ValueError, match=r"same checkpoints for every module, got \{'a': 3, 'b': 2\}"):
         growth_uniformity({"a": path([1, 1]), "b": path([1, 1], (0, 1))})
 
@@ -229,6 +246,8 @@ def test_bad_input():
         growth_uniformity({})
     with pytest.raises(ValueError, match=r"module a must have shape \(T, r\), got \(3,\)"):
         growth_uniformity({"a": values[:, 0]})
+    with pytest.raises(ValueError, match="module a must be a rectangular array, got rows of unequal length"):
+        growth_uniformity({"a": [[1, 2], [3]]})
     with pytest.raises(TypeError, match="module a must be real numbers, got dtype"):
         growth_uniformity({"a": values.astype(str)})
     with pytest.raises(ValueError, match=r"must be finite and >= 0, got -1.0 in module 0 at step 0"):

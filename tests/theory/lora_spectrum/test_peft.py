@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from porism.theory.lora_spectrum import LoraSpectrumRecorder, read_adapter_spectrum
+from porism.theory.lora_spectrum.adapters import adapter_spectra
 
 pytestmark = pytest.mark.full
 
@@ -181,10 +182,11 @@ def test_equals_what_peft_adds_to_the_weights(case, needs, tmp_path):
     assert expected
     found = read_adapter_spectrum(save(model, tmp_path))
     agree(found.spectra, expected)
-    recorder = LoraSpectrumRecorder(model)
-    recorder.step(0)
-    live = recorder.history().spectra
-    agree({name: rows[0] for name, rows in live.items()}, expected)
+    live = adapter_spectra(model)["default"]
+    agree(live.spectra, expected)
+    for field in ("rank", "scaling", "shape", "kind"):
+        told = [dict(zip(s.modules, getattr(s, field).tolist(), strict=True)) for s in (live, found)]
+        assert told[0] == told[1]
     # the shapes are those of the update up to the transpose that fan_in_fan_out and embeddings have
     for name, shape in zip(found.modules, found.shape.tolist(), strict=True):
         assert sorted(shape) == sorted(expected[name].shape)

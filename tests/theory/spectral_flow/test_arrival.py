@@ -123,6 +123,8 @@ def test_gradient_flow_against_the_integrator(plain, sigma, ridge, s0):
 
 def test_gradient_flow_far_away():
     assert gradient_flow_singular_value(1e6, [1, 1, 1], [1e-3, 1e-3, 0], [0, 5, 0]).tolist() == [1, 0, 0]
+    found = gradient_flow_singular_value(1e300, 1e300, 1e-300, [0, 2e300])
+    assert found.tolist() == pytest.approx([1e300, 0], rel=1e-15)  # s0 over sigma is below the least float
     assert gradient_flow_arrival_time([1, 2], 1e-3, ridge=[1, 3]).tolist() == [np.inf, np.inf]
     # log(f g / s0) with the s0 that floats just hold
     assert gradient_flow_arrival_time(1, 1e-320) == pytest.approx((np.log(99) - np.log(1e-320)) / 2, rel=1e-9)
@@ -194,7 +196,7 @@ def test_shapes():
 
 
 def test_modes_that_a_ridge_switches_off():
-    found = spectral_flow_arrival_time([1, 2, 4], 1e-3, smoothing=0.1, ridge=2)
+    found = spectral_flow_arrival_time([1, 2, 4], [5, 1e300, 1e-3], smoothing=0.1, ridge=2)
     assert found[:2].tolist() == [np.inf, np.inf]
     assert found[2] == pytest.approx(spectral_flow_arrival_time(2, 1e-3, smoothing=0.1), rel=1e-14)
 
@@ -215,8 +217,9 @@ def test_bad_input():
         spectral_flow_arrival_time(1, 0.1, 1)
     with pytest.raises(ValueError, match="smoothing must be a finite number >= 0"):
         spectral_flow_arrival_time(1, 0.1, smoothing=-1)
-    with pytest.raises(ValueError, match="smoothing must be a finite number >= 0, got nan"):
-        spectral_flow_arrival_time(1, 0.1, smoothing=np.nan)
+    for nan in (np.nan, np.float32(np.nan), np.array([0.1, np.nan])):
+        with pytest.raises(ValueError, match="smoothing must be a finite number >= 0, got nan; pass"):
+            spectral_flow_arrival_time(1, 0.1, smoothing=nan)
     with pytest.raises(TypeError, match="smoothing must hold real numbers"):
         spectral_flow_arrival_time(1, 0.1, smoothing="much")
     with pytest.raises(ValueError, match=r"shapes must broadcast, got sigma \(2,\), s0 \(3,\)"):
@@ -225,8 +228,9 @@ def test_bad_input():
         ideal_arrival_time(1, 0, 1, level=2)
     with pytest.raises(ValueError, match="sigma must be a finite number >= 0"):
         ideal_arrival_time(-1, 0, 1)
-    with pytest.raises(ValueError, match="t must be a finite number >= 0"):
-        gradient_flow_singular_value(-1, 1, 1)
+    for t in (-1, [-1], np.array(-1), np.array([1, -1], dtype=np.int8), np.float32(-1)):
+        with pytest.raises(ValueError, match=r"t must be a finite number >= 0, got -1\.0; pass"):
+            gradient_flow_singular_value(t, 1, 1)
     with pytest.raises(TypeError, match="a0 must hold real numbers"):
         ideal_arrival_time(1, 1j, 1)
     with pytest.raises(ValueError, match="sigma must be a rectangular array"):

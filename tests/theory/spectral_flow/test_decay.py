@@ -155,8 +155,10 @@ def test_nothing_there():
 def test_scale():
     Y, B, A = minimum(np.random.default_rng(6), 4, 5, [3, 2, 1], 2, spread=0.5)
     rate = local_decay_rate(Y, B, A, 1.0)
-    for q in (1e-6, 1e6):
+    for q in (1e-150, 1e-6, 1e6, 1e150):
         assert local_decay_rate(q * q * Y, q * B, q * A, 1.0) == pytest.approx(q * q * rate, rel=1e-9)
+    with pytest.raises(AssumptionError, match=r"eigenvalue -3e\+200; this is a saddle"):
+        local_decay_rate(np.diag([3e200, 1e200]), np.zeros((2, 1)), np.zeros((1, 2)), 1.0)
 
 
 def test_no_large_hessian_is_formed():
