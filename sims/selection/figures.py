@@ -63,7 +63,8 @@ def orders(scale: str, rng: Rng, ax: "Axes | None" = None) -> "Axes":
         for power, height in ((1, 6.0), (2, 0.08)):
             ends = rates[[0, -1]]
             ax.plot(ends, height * middle[-1, 0] * ends**power, **GUIDE)
-            ax.text(2e-3, height * middle[-1, 0] * 2e-3**power * 2.2, f"slope {power}", fontsize=9.5)
+            at = 4e-3, 2 * height * middle[-1, 0] * 4e-3**power
+            ax.text(*at, f"slope {power}", fontsize=9.5, ha="right")
         ax.set(
             xscale="log",
             yscale="log",
