@@ -257,7 +257,7 @@ def not_negative(name: str, value: Any) -> float:
     """
     number = _real(name, value)
     if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be finite and >= 0, got {number!r}; pass zero or a positive number")
+        raise ValueError(f"{name} must be a finite number >= 0, got {number!r}; pass zero or more")
     return number
 
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from porism.checks import one_of, require
+from porism.checks import not_negative, one_of, require
 from porism.kernels._arrays import BACKENDS, is_tensor
 from porism.kernels.polar import _common as common
 
@@ -133,7 +133,7 @@ def polar_factor(
     >>> polar_factor([[1.0, 1.0], [0.0, 1.0]]).round(4).tolist()
     [[0.8944, 0.4472], [-0.4472, 0.8944]]
     """
-    beta, rtol = common.smoothing_value(smoothing), common.rtol_value(rtol)
+    beta, rtol = not_negative("smoothing", smoothing), common.rtol_value(rtol)
     method = one_of("method", method, common.METHODS)
     backend = one_of("backend", backend, BACKENDS)
     if method == "polynomial" and (beta or return_rank):
@@ -194,7 +194,7 @@ def polar_factors(
     >>> [g.tolist() for g in polar_factors([np.array([[2.0]]), np.array([[0.0, -3.0]])])]
     [[[1.0]], [[0.0, -1.0]]]
     """
-    beta, rtol = common.smoothing_value(smoothing), common.rtol_value(rtol)
+    beta, rtol = not_negative("smoothing", smoothing), common.rtol_value(rtol)
     method = one_of("method", method, common.METHODS)
     matrices = list(matrices)
     if out is not None and len(out) != len(matrices):

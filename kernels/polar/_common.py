@@ -1,6 +1,5 @@
 """What the implementations share: input rules, default tolerances, coefficient sets."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -36,14 +35,6 @@ def _real(name: str, value: Any, way_out: str) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}; {way_out}")
     return float(value)
-
-
-def smoothing_value(value: Any) -> float:
-    """Accept a finite number >= 0."""
-    number = _real("smoothing", value, "pass a float >= 0")
-    if not 0 <= number < math.inf:
-        raise ValueError(f"smoothing must be a finite number >= 0, got {number!r}; 0 means none")
-    return number
 
 
 def rtol_value(value: Any) -> float | None:

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from porism.checks import one_of
+from porism.checks import not_negative, one_of
 from porism.kernels import on_gpu
 from porism.kernels.polar import cpu
-from porism.kernels.polar._common import METHODS, smoothing_value
+from porism.kernels.polar._common import METHODS
 from porism.kernels.polar._tensors import polar, thin, tolerance, working
 
 __all__: list[str] = []
@@ -239,5 +239,5 @@ def _check(group: dict[str, Any]) -> None:
     if group["shape_scale"] is not None:
         one_of("shape_scale", group["shape_scale"], SCALES)
     one_of("method", group["method"], METHODS)
-    if smoothing_value(group["smoothing"]) and group["method"] == "polynomial":
+    if not_negative("smoothing", group["smoothing"]) and group["method"] == "polynomial":
         raise ValueError("method='polynomial' has no smoothing; use method='auto' or 'gram'")

@@ -42,10 +42,14 @@ def folder(tmp_path, monkeypatch):
             0,
             ["ROBUST  k=1  margin=-1/2  slope_radius=inf  score_margin=-3"],
         ),
+        ("broken.csv --blocks 0/1,2 --max-slope-ratio 5/3", 2, None),
         (
-            "broken.csv --blocks 0/1,2 --max-slope-ratio 5/3",
-            2,
-            None,
+            "broken.csv --threshold 1/3 --range-normalised",  # player 0 is worth 0 at level 10: 0 - (1/3)/12
+            1,
+            [
+                "NOT ROBUST  k=3  margin=-1/36  slope_radius=none  score_margin=none",
+                "witness: level=10 pair=(0) epsilon=1/27",
+            ],
         ),
         (
             "broken.csv --blocks 0/1,2 --max-slope-ratio 1.6",
@@ -57,11 +61,7 @@ def folder(tmp_path, monkeypatch):
             3,
             ["UNDECIDED  k=2  margin=-1/3  slope_radius=1.5  score_margin=-1"],
         ),
-        (
-            "broken.csv --top-k 1 --small-below 2 --small-values size-only",
-            1,
-            None,
-        ),
+        ("broken.csv --top-k 1 --small-below 2 --small-values size-only", 1, None),
     ],
 )
 def test_verdicts(folder, capsys, words, code, lines):
@@ -94,6 +94,7 @@ def test_verdicts(folder, capsys, words, code, lines):
         ("broken.csv --top-k 1 --max-slope-ratio 0.5", "max_slope_ratio must be at least 1"),
         ("broken.csv --top-k 1 --target population", "i.i.d. design"),
         ("broken.csv --top-k 1 --delta 5", "delta"),
+        ("broken.csv --top-k 1 --decimals 400", "decimals must be in -308..308"),
         ("broken.csv --top-k 1 --plot a.xyz", "--plot must end in"),
         ("broken.csv --top-k 1 --json nowhere/c.json", "nowhere"),
         ("lacking.csv --top-k 2", "lacks 1 of 16 coalitions: {0}"),

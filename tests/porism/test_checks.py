@@ -99,7 +99,7 @@ def test_zero_and_above():
     assert checks.not_negative("noise", 0) == 0 == checks.not_negative("noise", np.array(0.0))
     assert checks.not_negative("noise", np.float32(0.5)) == 0.5
     for value in (-1e-300, np.inf, np.nan):
-        with pytest.raises(ValueError, match=r"noise must be finite and >= 0, got .*; pass zero"):
+        with pytest.raises(ValueError, match=r"noise must be a finite number >= 0, got .*; pass zero"):
             checks.not_negative("noise", value)
     for value in ("1", True, [1.0], None):
         with pytest.raises(TypeError, match="noise must be a real number"):

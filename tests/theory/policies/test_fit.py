@@ -264,7 +264,7 @@ def test_distances_that_cannot_be():
     fit = fit_coefficients(ref, experts, (target + rng.normal(size=25))[:20], range(20), beta)
     with pytest.raises(ValueError, match="distance must explain the sample"):
         fit.certificate(distance=1e-6)
-    with pytest.raises(ValueError, match="distance must be finite and >= 0"):
+    with pytest.raises(ValueError, match="distance must be a finite number >= 0"):
         fit.certificate(distance=-1.0)
     with pytest.raises(ValueError, match="distance must stand alone"):
         fit.certificate(oscillation=1.0, distance=1.0)

@@ -343,7 +343,7 @@ def test_bad_input():
         assert not group_advantages([[1.0], [0.0]], "a_grae", eps=1e-6).any()
     with pytest.raises(ValueError, match="ddof must be < the group size 4, got 4"):
         group_advantages([[1, 0, 0, 1]], ddof=4)
-    with pytest.raises(ValueError, match="eps must be finite and >= 0"):
+    with pytest.raises(ValueError, match="eps must be a finite number >= 0"):
         group_advantages([[1, 0]], eps=-1e-6)
     with pytest.raises(ValueError, match="suppress must be 0 with rule 'zscore'"):
         group_advantages([[1, 0]], suppress=0.1)
