@@ -135,6 +135,11 @@ def elsewhere(folder: str) -> dict[str, Any]:
     return found
 
 
+def public_bases(app: Sphinx, name: str, thing: Any, options: Any, bases: list[type]) -> None:
+    """Leave out base classes that have no page."""
+    bases[:] = [base for base in bases if "._" not in getattr(base, "__module__", "")] or [object]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register all of it."""
     assert set(KINDS) == set(MEANING)
@@ -142,5 +147,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.connect("autodoc-process-docstring", bars, priority=900)  # after numpydoc
     app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-process-bases", public_bases)
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

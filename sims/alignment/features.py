@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from porism.checks import generator, integer, one_of, require
 from porism.results import Result
 from porism.sims import hooks
-from porism.sims._batches import POSITIONS, Batch, read_batch
+from porism.sims._batches import POSITIONS, read_batch
 from porism.sims.alignment import _pooling
 from porism.sims.alignment._hooks import AUTO, Recorder, Track, default_modules, select
 from porism.theory.alignment import is_constant, sample_means
@@ -140,13 +140,13 @@ class FeatureCollector(Recorder):
         super().__init__([_track(name, pooling) for name in names], max_rows, _entropy(random_state))
         self.n_seen = self.n_dropped = 0
 
-    def start(self, batch: Batch) -> None:
+    def start(self, batch: Any) -> None:
         """Say which batch runs next.
 
         Parameters
         ----------
-        batch : Batch
-            From `read_batch`.
+        batch : object
+            A batch taken apart, as :func:`collect_features` does it.
         """
         super().start(batch)
         kept = int(batch.kept.sum())
