@@ -83,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, who wants the exit code alone
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     stdout = sys.stdout
     try:
         code = _command().main(words, prog_name="porism", standalone_mode=False)

@@ -1,9 +1,12 @@
 """What several verbs share: options, the choice of claims, plain tables, text without traces of a machine."""
 
 import difflib
+import errno
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +24,7 @@ __all__ = [
     "Scheduler",
     "Seed",
     "Workers",
+    "check_outputs",
     "echo_json",
     "scrub",
     "select",
@@ -54,6 +58,23 @@ def select(names: Sequence[str] | None) -> "list[Claim]":
             hint = f"near it: {', '.join(near)}" if near else "`porism claims` lists them"
             raise ValueError(f"no claim or module {name!r}; {hint}")
     return [claim for claim in every if not names or claim.id in names or claim.module in names]
+
+
+def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work, to write over an input, or where nothing can be written."""
+    for path in paths:
+        if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
+            continue  # a pipe or a device takes what it takes
+        for given in inputs:
+            if given is not None and path.exists() and given.exists() and path.samefile(given):
+                raise ValueError(f"{path} is an input, and would be overwritten; choose another name")
+        code = errno.EISDIR if path.is_dir() else 0
+        if not path.parent.is_dir():
+            code = errno.ENOENT
+        elif not os.access(path.parent, os.W_OK):
+            code = errno.EACCES
+        if code:
+            raise OSError(code, os.strerror(code), str(path))
 
 
 def echo_json(value: Any) -> None:

@@ -2,11 +2,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from porism.__main__ import run
 from porism.cli import app, main
+from porism.cli.common import check_outputs
 
 VERBS = [command.name for command in app.registered_commands]
 
@@ -201,6 +204,43 @@ def test_module_runs_as_the_program(tmp_path):
             program.returncode,
         )
         assert module.returncode == (0 if words == ["--version"] else 2)
+
+
+def test_closed_outputs_change_no_exit_code(tmp_path):
+    for words, code in (("--version", 0), ("claims zzz", 2)):
+        shell = f'"{sys.executable}" -m porism {words} >&- 2>&-'
+        assert subprocess.run(shell, shell=True, cwd=tmp_path).returncode == code
+    shown = subprocess.run(
+        f'"{sys.executable}" -m porism claims zzz >&-', shell=True, cwd=tmp_path, capture_output=True
+    )
+    assert shown.stderr.count(b"\n") == 1
+
+
+def test_interrupted_while_it_loads(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.__import__", interrupt)
+        code = run()
+    assert code == 130
+
+
+def test_outputs_are_checked_before_the_work(tmp_path):
+    given = tmp_path / "table.csv"
+    given.write_text("1")
+    other = tmp_path / "link.csv"
+    other.symlink_to(given)
+    check_outputs(None, tmp_path / "new.csv", given, inputs=[None, tmp_path / "none.csv"])
+    with pytest.raises(ValueError, match=r"link\.csv is an input, and would be overwritten; choose another"):
+        check_outputs(other, inputs=[given])
+    with pytest.raises(FileNotFoundError):
+        check_outputs(tmp_path / "no" / "new.csv")
+    with pytest.raises(IsADirectoryError):
+        check_outputs(tmp_path)
+    if os.path.exists("/dev/null"):
+        check_outputs(Path("/dev/null"), inputs=[Path("/dev/null")])
+    assert given.read_text() == "1"
 
 
 def test_a_closed_pipe_is_no_accident(tmp_path):
