@@ -64,8 +64,10 @@ def test_samples_that_depend_on_each_other(net, torch):
 def test_random_losses(net, torch):
     loss, val, _, _ = net()
     drop = torch.nn.Dropout(0.5)
-    refused(net, AssumptionError, "two answers for one batch", lambda p, b: drop(loss(p, b) + 1))
-    refused(net, AssumptionError, "val_loss must be deterministic", val=lambda p: drop(val(p).reshape(1)))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # by chance, one time in 128, two masks of seven losses are the same
+        refused(net, AssumptionError, "two answers for one batch", lambda p, b: drop(loss(p, b) + 1))
+        refused(net, AssumptionError, "val_loss must be deterministic", val=lambda p: drop(val(p).reshape(1)))
 
 
 def test_losses_of_another_model(net, torch):
