@@ -149,7 +149,10 @@ def sweep(
         streams.append(stream(text, seed, seen[text]))
         seen[text] += 1
     with contextlib.ExitStack() as stack:
-        store, rows = None, {}
+        store, rows, client = None, {}, None
+        begun = folder is not None and (Path(folder) / "sweep.json").exists()
+        if not begun:  # a wrong scheduler must leave no folder behind
+            client = stack.enter_context(connect(scheduler, workers))
         if folder is not None:
             manifest = {
                 "format": FORMAT,
@@ -164,7 +167,8 @@ def sweep(
             rows = {i: row for i, row in store.rows(len(items)).items() if row["error"] is None}
         todo = [i for i in range(len(items)) if i not in rows]
         if todo:
-            client = stack.enter_context(connect(scheduler, workers))
+            if begun:
+                client = stack.enter_context(connect(scheduler, workers))
             call = functools.partial(_call, function)
             tasks = [(items[i], streams[i]) for i in todo]
             found = completed(call, tasks, workers, client)
@@ -187,10 +191,14 @@ def sweep(
     frame = table.to_pandas()
     if wrong and errors == "raise":
         shown = ", ".join(f"{name}={value!r}" for name, value in items[wrong[0]].items())
-        kept = "all others are kept in the folder" if store else "pass folder= to keep the others"
+        again = (
+            "all others are kept in the folder: call again to try these again"
+            if store
+            else "pass folder= to keep the others, so that a later call tries only these again"
+        )
         raise SweepError(
             f"{len(wrong)} of {len(items)} items failed, the first at {shown}: {rows[wrong[0]]['error']}; "
-            f"{kept}: call again to try these again, or pass errors='keep' for the table as it is",
+            f"{again}, or pass errors='keep' for the table as it is",
             frame,
             wrong,
         )

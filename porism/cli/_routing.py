@@ -4,13 +4,14 @@ import contextlib
 import math
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from porism import _files
+from porism.cli.common import as_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 SWEPT = ("m", "nu", "c", "mu", "s-other", "omega")
 """Parameters of `porism route bidder`, in the order of `bidder_statics`."""
+
+
+WORDS = {"spend_per_query": "--budget", "k": "--picks"}
+"""What the library calls options that have another name."""
 
 
 def load(path: Path) -> "tuple[FittedRouter, Router | None]":
@@ -59,6 +64,9 @@ def matrix(
 
     from porism.sims.pandora import read_csv, read_scores
 
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".csv", ".parquet"):
+        raise ValueError(f"{path.name} must end in .npz, .csv or .parquet")
     matrix = read_scores(path, groups=groups)
     if features is not None:
         held = read_csv(features)
@@ -71,7 +79,7 @@ def matrix(
             )
         matrix = dataclasses.replace(matrix, features=held.scores)
     given: dict[str, Any] = {}
-    if path.suffix.lower() == ".npz":
+    if suffix == ".npz":
         given = _files.read_npz(path, ("cheap", "refined"))
     for name, array in given.items():
         if array.shape != matrix.scores.shape:
@@ -82,6 +90,40 @@ def matrix(
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise ValueError(f"{path.name}: {name} must hold finite numbers")
     return matrix, {name: np.asarray(array, np.float64) for name, array in given.items()}
+
+
+def narrow(matrix: "ScoreMatrix", name: str, count: int | None) -> "Floats | None":
+    """Features of the cheap estimator: those in the file, or the first ones where a count is given."""
+    if count is None:
+        return matrix.cheap_features
+    if matrix.cheap_features is not None or matrix.features is None:
+        held = "no features" if matrix.cheap_features is None else "cheap_features already"
+        raise ValueError(f"--cheap-features needs features to choose from; {name} has {held}")
+    p = matrix.features.shape[1]
+    if count > p:
+        raise ValueError(f"--cheap-features must be at most {p}, the features of {name}, got {count}")
+    return matrix.features[:, :count]
+
+
+def folded(
+    matrix: "ScoreMatrix", path: Path, column: str | None, folds: int
+) -> "NDArray[np.str_] | None":
+    """Groups of the rows, refused where they are fewer than folds."""
+    if column == "none" or matrix.groups is None:
+        return None
+    count = len(set(matrix.groups.tolist()))
+    if count < folds:
+        array = path.suffix.lower() == ".npz"
+        if column is None and array:
+            column = "groups" if _files.read_npz(path, ("groups",)) else "prompt_sha1"
+        if column is None:  # costs stand in the tables of RouterBench only
+            column = "prompt" if matrix.costs is None else "prompt or sample_id"
+        fewer = f", or --folds {count}" if count > 1 else ""
+        raise ValueError(
+            f"groups come from {'array' if array else 'column'} {column} of {path.name} and are fewer "
+            f"({count}) than --folds {folds}; give --groups none or another column{fewer}"
+        )
+    return matrix.groups
 
 
 def aligned(matrix: "ScoreMatrix", fitted: "FittedRouter", name: str) -> "ScoreMatrix":
@@ -149,7 +191,7 @@ def money(name: str, text: str, K: int, infinite: bool = False) -> "Floats":
 
     values = numbers(name, text, K)
     if values.min() < 0:
-        raise ValueError(f"cost must be >= 0; got min {values.min():g}")
+        raise ValueError(f"{name} must be >= 0; got min {values.min():g}")
     if not infinite and np.isinf(values).any():
         raise ValueError(f"{name} must be finite, got {text!r}")
     return values
@@ -176,14 +218,17 @@ def sweep(text: str) -> "tuple[str, Floats]":
 
 
 @contextlib.contextmanager
-def doubts(verb: str) -> Iterator[None]:
-    """Show warnings of the library as lines."""
+def doubts(verb: Callable[..., object], name: str = "") -> Iterator[None]:
+    """Show warnings of the library as lines, and name options as they are typed in its errors."""
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
-        yield
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise ValueError(as_options(str(error), verb, WORDS)) from error
     ours = (str(doubt.message) for doubt in doubts if issubclass(doubt.category, UserWarning))
     for message in dict.fromkeys(ours):
-        typer.echo(f"porism route {verb}: warning: {message}", err=True)
+        typer.echo(f"porism route {name or verb.__name__}: warning: {message}", err=True)
 
 
 def kind(path: Path | None) -> str:

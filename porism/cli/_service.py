@@ -7,6 +7,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from porism._show import plain
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -80,6 +82,7 @@ class Service:
     def __init__(self, router: "Router", fitted: "FittedRouter") -> None:
         self.router, self.fitted = router, fitted
         self.counts = {"lines": 0, "decided": 0, "asked": 0, "errors": 0}
+        self.first = ""
 
     def answer(self, line: bytes | None, number: int) -> str:
         """The answer to a line, as one line of JSON; None stands for a line that is too long."""
@@ -93,9 +96,22 @@ class Service:
         except Exception as error:  # whatever a line does, the next one is answered
             self.counts["errors"] += 1
             message = " ".join(str(error).split()) or type(error).__name__
+            self.first = self.first or f"line {number}: {message}"
             return json.dumps({"id": label, "line": number, "error": message})
         self.counts["decided" if "choice" in reply else "asked"] += 1
         return text
+
+    @property
+    def useless(self) -> str:
+        """What to say where no line at all could be answered."""
+        lines, errors = self.counts["lines"], self.counts["errors"]
+        return f"no line could be answered: {self.first}" if lines == errors > 0 else ""
+
+    def report(self) -> dict[str, Any]:
+        """Counts of lines and of the router; None for a mean of nothing."""
+        counters = self.router.counters()
+        means = {name: None for name in ("spend_mean", "spend_se") if math.isnan(counters[name])}
+        return self.counts | plain(counters | means)
 
     def _reply(self, query: Query) -> dict[str, Any]:
         names = self.router.names

@@ -6,12 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from porism.cli.common import as_options
+
 if TYPE_CHECKING:
     from porism.theory.partition import Certificate, Decision, SmallCoalitions
 
 __all__ = ["certify"]
 
 EXIT_CODES = {"robust": 0, "not_robust": 1, "undecided": 3}
+
+WORDS = {
+    "k": "--top-k",
+    "tau": "--threshold",
+    "small": "--small-below",
+    "below": "--small-below",
+    "values": "--small-values",
+    "bounds": "--small-bounds",
+    "TopK": "--top-k",
+    "Sign": "--sign",
+    "Threshold": "--threshold",
+    "RelativeThreshold": "--above-mean",
+    "OrderedPartition": "--blocks",
+}
+"""Options by the names that the library has for them."""
 
 
 def certify(
@@ -45,7 +62,7 @@ def certify(
     players: Annotated[
         int | None, typer.Option(help="Number of players, where no row names the last.")
     ] = None,
-    max_players: Annotated[int, typer.Option(help="Largest table accepted, up to 30.")] = 24,
+    max_players: Annotated[int, typer.Option(min=1, max=30, help="Largest table accepted.")] = 24,
     masks: Annotated[bool, typer.Option("--masks", help="Coalitions are written as bit masks.")] = False,
     on_duplicate: Annotated[str, typer.Option(help="raise, mean or first.")] = "raise",
     json: Annotated[
@@ -64,29 +81,33 @@ def certify(
     """
     from porism.theory.partition import MonotoneClass, Semivalue, UtilityTable, certify_partition
 
-    decision = _decision(top_k, sign, threshold, above_mean, blocks)
-    small = _small(small_below, small_values, small_bounds)
-    transforms = MonotoneClass(shape, max_slope_ratio, range_normalised, decimals)
-    value = Semivalue.parse(semivalue)
-    data = UtilityTable.load(
-        table, n=players, masks=masks, on_duplicate=on_duplicate, max_players=max_players
-    )
-    with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always")
-        certificate = certify_partition(
-            data,
-            value,
-            decision,
-            transforms=transforms,
-            small=small,
-            missing=missing,
-            ties=ties,
-            target=target,
-            delta=delta,
-            epsilon=epsilon,
+    try:
+        decision = _decision(top_k, sign, threshold, above_mean, blocks)
+        small = _small(small_below, small_values, small_bounds)
+        transforms = MonotoneClass(shape, max_slope_ratio, range_normalised, decimals)
+        value = Semivalue.parse(semivalue)
+        data = UtilityTable.load(
+            table, n=players, masks=masks, on_duplicate=on_duplicate, max_players=max_players
         )
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always")
+            certificate = certify_partition(
+                data,
+                value,
+                decision,
+                transforms=transforms,
+                small=small,
+                missing=missing,
+                ties=ties,
+                target=target,
+                delta=delta,
+                epsilon=epsilon,
+            )
+    except ValueError as error:
+        error.args = (as_options(str(error), certify, WORDS),)
+        raise
     for doubt in doubts:
-        typer.echo(f"porism certify: warning: {doubt.message}", err=True)
+        typer.echo(f"porism certify: warning: {as_options(str(doubt.message), certify, WORDS)}", err=True)
     if plot is not None:
         _draw(certificate, plot)
     if json is not None and str(json) != "-":

@@ -2,14 +2,16 @@
 
 import difflib
 import errno
+import inspect
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 from porism._show import show
 
@@ -24,6 +26,7 @@ __all__ = [
     "Scheduler",
     "Seed",
     "Workers",
+    "as_options",
     "check_outputs",
     "echo_json",
     "scrub",
@@ -75,6 +78,37 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
             code = errno.EACCES
         if code:
             raise OSError(code, os.strerror(code), str(path))
+
+
+def as_options(text: str, verb: Callable[..., object], words: Mapping[str, str] | None = None) -> str:
+    """A message of the library in the words of the command line.
+
+    ``missing='range'`` becomes ``--missing range``, ``Names(masks=True)`` ``--masks``, and ``max_rank must``
+    ``--max-rank must``, where these are options of `verb`; `words` adds what the library calls an option
+    otherwise, such as ``{"tau": "--threshold", "Sign": "--sign"}``. A quoted name stays.
+    """
+    options = {
+        name: f"--{name.replace('_', '-')}"
+        for name, parameter in inspect.signature(verb).parameters.items()
+        if any(isinstance(x, OptionInfo) for x in getattr(parameter.annotation, "__metadata__", ()))
+    } | dict(words or {})
+
+    def given(match: re.Match[str]) -> str:
+        option, value = options[match[1]], re.sub(r"""['"()\s]""", "", match[2])
+        if value in ("None", "False"):
+            return f"no {option}"
+        return option if value in ("True", "...") else f"{option} {value}"
+
+    free, group = r"""(?<![\w'"./-])""", r"\([^()]*\)"
+    text = re.sub(rf"{free}(?:\w+=)?[A-Z]\w*\((\w+=(?:[^()]|{group})*)\)", r"\1", text)  # Class(name=value)
+    known = "|".join(sorted(options, key=len, reverse=True))
+    text = re.sub(rf"{free}({known})=('[^']*'|{group}|\.\.\.|[\w./+-]*\w)", given, text)
+
+    def bare(match: re.Match[str]) -> str:  # where it cannot be a word of the sentence
+        name, rest = match[1], match[2] or ""
+        return options[name] + rest if rest or "_" in name or not name.islower() else name
+
+    return re.sub(rf"{free}({known})\b( must\b)?", bare, text)
 
 
 def echo_json(value: Any) -> None:

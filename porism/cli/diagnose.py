@@ -8,9 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from porism._show import plain
-from porism.cli.common import AsJson, Seed, echo_json
+from porism.cli.common import AsJson, Seed, as_options, check_outputs, echo_json
 
 __all__ = ["diagnose"]
+
+WORDS = {"aspects": "--aspect", "modules": "--module", "scan_samples": "--scan", "random_state": "--seed"}
+"""Options by the names that the library has for them."""
 
 
 def diagnose(
@@ -54,9 +57,7 @@ def diagnose(
 
     Example: porism diagnose folder --data sentences.csv --html page.html
     """
-    for name, file in (("--out", out), ("--html", html)):
-        if file is not None and not file.resolve().parent.is_dir():
-            raise ValueError(f"{name} must lie in a folder that is there, got {str(file)!r}; make it first")
+    check_outputs(out, html, inputs=(data, None if labels is None else Path(labels)))
     if not (model / "config.json").is_file() and not (model / "adapter_config.json").is_file():
         raise ValueError(
             f"MODEL must be a folder with a config.json, got {str(model)!r}; names are not looked up on a "
@@ -64,7 +65,14 @@ def diagnose(
         )
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # this process loads from folders only
     from porism.sims.diagnose import diagnose as run
+    from porism.sims.diagnose.result import ALPHA
 
+    if ALPHA * (n_null + 1) < 1 and {"heads", "all"} & set(aspect or ["all"]):
+        typer.echo(
+            f"porism diagnose: warning: --n-null {n_null} allows no p-value below 1/{n_null + 1}, so no head "
+            f"passes at {ALPHA:g}; raise it",
+            err=True,
+        )
     try:
         found = run(
             model,
@@ -84,8 +92,8 @@ def diagnose(
             random_state=seed,
             progress=True,
         )
-    except NotImplementedError as error:  # of a kind of model: bad input, no defect
-        raise ValueError(str(error)) from error
+    except (ValueError, TypeError, NotImplementedError) as error:  # the last is of a kind of model: bad input
+        raise ValueError(as_options(str(error), diagnose, WORDS)) from error
     if out is not None:
         found.save(out)
     if html is not None:

@@ -10,7 +10,7 @@ import typer
 
 from porism._show import plain
 from porism.cli import _routing as files
-from porism.cli.common import AsJson, Seed, echo_json, table
+from porism.cli.common import AsJson, Seed, check_outputs, echo_json, table
 
 __all__ = ["route"]
 
@@ -72,7 +72,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Rows that agree in it stay in one fold; none for none. By default the groups in DATA.",
+            help="Rows that agree in it stay in one fold; none for none. By default the arrays groups or "
+            "prompt_sha1 of DATA, or its columns prompt or sample_id.",
         ),
     ] = None,
     returns: Annotated[
@@ -100,10 +101,14 @@ def fit(
     """
     from porism.theory.pandora import fit_router
 
+    check_outputs(out, inputs=(data, features))
     matrix, given = files.matrix(data, features, None if groups == "none" else groups)
     K = len(matrix.models)
     kinds = {"cheap": cheap, "expensive": expensive}
     arrays = {"cheap": given.get("cheap"), "expensive": given.get("refined")}
+    for name, kind in kinds.items():
+        if kind not in (None, "ridge", "knn", "trees"):
+            raise ValueError(f"--{name} must be ridge, knn or trees, got {kind!r}")
     chosen = {name: arrays[name] if kind is None else kind for name, kind in kinds.items()}
     sees = {"cheap": matrix.features if matrix.cheap_features is None else matrix.cheap_features}
     sees["expensive"] = matrix.features
@@ -112,25 +117,14 @@ def fit(
             f"{data.name} must have features (n, p), or both estimates cheap and refined (n, K); "
             "put them into an npz, or give --features FILE"
         )
-    narrow = matrix.cheap_features
-    if cheap_features is not None:
-        if narrow is not None or matrix.features is None:
-            held = "no features" if narrow is None else "cheap_features already"
-            raise ValueError(f"--cheap-features needs features to choose from; {data.name} has {held}")
-        if cheap_features > matrix.features.shape[1]:
-            raise ValueError(
-                f"--cheap-features must be at most {matrix.features.shape[1]}, the features of {data.name}, "
-                f"got {cheap_features}"
-            )
-        narrow = matrix.features[:, :cheap_features]
-    labels = None if groups == "none" else matrix.groups
-    with files.doubts("fit"):
+    labels = files.folded(matrix, data, groups, folds)
+    with files.doubts(fit):
         fitted = fit_router(
             matrix.scores,
             cheap=chosen["cheap"],
             refined=chosen["expensive"],
             features=matrix.features,
-            cheap_features=narrow,
+            cheap_features=files.narrow(matrix, data.name, cheap_features),
             folds=folds,
             groups=labels,
             returns=returns,
@@ -211,6 +205,7 @@ def evaluate(
     from porism.cli._judge import judge
 
     kind = files.kind(plot)
+    check_outputs(plot, inputs=(router, data, features))
     wanted = [word.strip() for word in policies.split(",")]
     for word in wanted:
         if word not in POLICIES:
@@ -223,7 +218,7 @@ def evaluate(
     if not whole.any():
         raise ValueError(f"{data.name} has no query whose scores are all known: choices cannot be compared")
     K = len(fitted.names)
-    with files.doubts("eval"):
+    with files.doubts(evaluate, "eval"):
         judged = judge(
             fitted,
             matrix.scores[whole],
@@ -294,7 +289,7 @@ def certify(
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be in [0, 1], got {value}")
     if not 0 <= lam < math.inf:
-        raise ValueError(f"lam must be >= 0 and finite, got {lam}")
+        raise ValueError(f"--lam must be >= 0 and finite, got {lam}")
     if not outside < math.inf:
         raise ValueError(f"--outside must be a number or -inf, got {outside}")
     if query is not None and data is not None:
@@ -378,12 +373,13 @@ def bidder(
     from porism.theory.pandora import bidder_statics
 
     kind = files.kind(plot)
+    check_outputs(plot)
     if price not in ("raw", "shrunk", "both"):
         raise ValueError(f"--price must be raw, shrunk or both, got {price!r}")
     values = dict(zip(files.SWEPT, (m, nu, c, mu, s_other, omega), strict=True))
     name, grid = ("omega", np.array([omega])) if sweep is None else files.sweep(sweep)
     settings: dict[str, Any] = {key.replace("-", "_"): x for key, x in (values | {name: grid}).items()}
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), files.doubts(bidder):
         found = [
             {"price": word, name: float(x)} | {key: float(value[i]) for key, value in change.items()}
             for word in (("raw", "shrunk") if price == "both" else (price,))
@@ -433,8 +429,8 @@ def run(
     "refined": {"b": 0.9, "2": null}             refined estimates by name or number, or
     "refined": [0.1, 0.9, null]                  all K; null marks a refinement that failed
 
-    Features that fit the expensive estimator serve both (the cheap one takes the first of them). The answer
-    is
+    Features that fit the expensive estimator serve both (the cheap one takes the first of them). A refined
+    estimate counts and costs once the policy asks for it; others are left unused. The answer is
 
     \b
     {"id": 2, "choice": 1, "name": "b", "value": 0.9, "spend": 0.004, "refined": {"b": 0.9}}
@@ -448,8 +444,8 @@ def run(
     A router that Router.save wrote serves with its own costs, prices, lam, outside option, policy, names and
     budget, at the usual rate; an option takes the place of what it names, and --lam that of the budget too.
 
-    At the end of input counts go to stderr as one JSON object, and the exit code is 0; 2: bad options or
-    file.
+    At the end of input counts go to stderr as one JSON object, with null for a mean of nothing. Exit 0: done;
+    2: bad options or file, or every line was bad.
 
     Example: porism route run r.npz --cost 0.004 --lam 1 < queries.jsonl > decisions.jsonl
     """  # noqa: D301
@@ -461,7 +457,7 @@ def run(
 
     if sys.stdin is None:
         raise ValueError("queries come from stdin, which is closed; pipe them into it")
-    with files.doubts("run"):
+    with files.doubts(run):
         fitted, saved = files.load(router)
         K = len(fitted.names)
         settings: dict[str, Any] = {
@@ -488,6 +484,8 @@ def run(
         for number, line in lines(sys.stdin.buffer):
             sys.stdout.write(service.answer(line, number) + "\n")
             sys.stdout.flush()
-    counters = chooser.counters()
-    counters["refined"], counters["chosen"] = plain(counters["refined"]), plain(counters["chosen"])
-    typer.echo(json.dumps(service.counts | plain(counters)), err=True)
+    if service.useless:
+        typer.echo(f"porism route run: {service.useless}", err=True)
+    typer.echo(json.dumps(service.report()), err=True)
+    if service.useless:
+        raise typer.Exit(2)

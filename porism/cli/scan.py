@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,16 @@ import typer
 from porism import _files
 from porism._show import plain
 from porism.checks import probability, write_atomic
-from porism.cli.common import AsJson, Seed, echo_json
+from porism.cli.common import AsJson, Seed, as_options, check_outputs, echo_json
 
 if TYPE_CHECKING:
     from porism.sims.pattern import HeadRecords
     from porism.theory.pattern import PatternComparison
 
 __all__ = ["scan"]
+
+WORDS = {"masks": "--mask", "n_restarts": "--restarts", "n_jobs": "--workers", "random_state": "--seed"}
+"""Options by the names that the library has for them."""
 
 
 def scan(
@@ -37,7 +41,7 @@ def scan(
     null: Annotated[
         str, typer.Option(help="rows, columns, entries, symmetric_entries or rows_without_sinks(K).")
     ] = "rows",
-    n_null: Annotated[int, typer.Option("--n-null", help="Shuffled matrices.")] = 99,
+    n_null: Annotated[int, typer.Option("--n-null", min=1, help="Shuffled matrices.")] = 99,
     restarts: Annotated[int | None, typer.Option(help="Random restarts of the solver, for a matrix.")] = None,
     time_budget: Annotated[float | None, typer.Option(help="Seconds for each solve of a matrix.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes, for a matrix.")] = 1,
@@ -63,6 +67,7 @@ def scan(
             "give either FILE or --model FOLDER, got " + ("neither" if matrix is None else "both")
         )
     kind = None if plot is None else _kind(plot)
+    check_outputs(plot, inputs=(matrix, text))
     probability("--alpha", alpha)
     if matrix is not None:
         for_model = (text is not None, strip_sinks > 0, max_tokens != 128, alpha != 0.01)
@@ -81,21 +86,35 @@ def scan(
                 raise ValueError(f"give at least one --mask, such as --mask band:4; the masks are {known}")
             options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed, "n_jobs": workers}
             options |= {"order": order or "independent", "time_budget": time_budget}
-            result = _matrix(matrix, mask, options | ({} if restarts is None else {"n_restarts": restarts}))
+            options |= {} if restarts is None else {"n_restarts": restarts}
+            result = _in_words(_matrix, matrix, mask, options)
         else:
             if text is None:
                 raise ValueError("--model needs --text FILE: the heads are read while the model reads a text")
+            if alpha * (n_null + 1) < 1:
+                typer.echo(
+                    f"porism scan: warning: --n-null {n_null} allows no p-value below 1/{n_null + 1}, so no "
+                    f"head passes --alpha {alpha:g}; raise one of them",
+                    err=True,
+                )
             options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed}
             options |= {"order": order or "none", "strip_sinks": strip_sinks}
-            result = _model(Path(str(model)), text, mask, max_tokens, options)
+            result = _in_words(_model, Path(str(model)), text, mask, max_tokens, options)
     for message in dict.fromkeys(str(doubt.message) for doubt in doubts if _ours(doubt)):
-        typer.echo(f"porism scan: warning: {message}", err=True)
+        typer.echo(f"porism scan: warning: {as_options(message, scan, WORDS)}", err=True)
     if plot is not None:
         _draw(result, plot, str(kind), {} if matrix is not None else {"alpha": alpha})
     if json:
         echo_json(_table(result) if matrix is not None else _heads(result, alpha))
     else:
         typer.echo(result.summary() if matrix is not None else result.summary(alpha=alpha))
+
+
+def _in_words(function: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return function(*given)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise ValueError(as_options(str(error), scan, WORDS)) from error
 
 
 def _matrix(path: Path, names: list[str], options: dict[str, Any]) -> "PatternComparison":
@@ -184,7 +203,8 @@ def _draw(result: Any, path: Path, kind: str, options: dict[str, Any]) -> None:
 def _refuse(use: str, options: tuple[str, ...], given: tuple[bool, ...]) -> None:
     wrong = [option for option, there in zip(options, given, strict=True) if there]
     if wrong:
-        raise ValueError(f"{' and '.join(wrong)} only mean something for {use}; leave them out")
+        goes, them = ("goes", "it") if len(wrong) == 1 else ("go", "them")
+        raise ValueError(f"{' and '.join(wrong)} {goes} only with {use}; leave {them} out")
 
 
 def _kind(path: Path) -> str:

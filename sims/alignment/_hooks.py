@@ -252,24 +252,62 @@ def default_modules(model: Any) -> list[str]:
 
 
 def select(model: Any, modules: str | Iterable[str]) -> list[str]:
-    """Full names of the modules meant: a regular expression, or names and ends of names."""
-    names = [name for name, _ in model.named_modules() if name]
+    """Full names of the linear maps meant: a regular expression, or names and ends of names."""
+    every = {name: module for name, module in model.named_modules() if name}
+    linear = [name for name, module in every.items() if _takes_features(module)]
     if isinstance(modules, str):
-        found = [name for name in names if re.fullmatch(modules, name)]
+        try:
+            found = [name for name in every if re.fullmatch(modules, name)]
+        except re.error as error:
+            raise ValueError(
+                f"modules must be a regular expression or a list of names, got {modules!r} ({error})"
+            ) from None
         if not found:
-            raise ValueError(f"modules must match a module of the model, got {modules!r}, e.g. {names[-1]!r}")
-        return found
+            ends = any(name.endswith(f".{modules}") for name in linear)
+            hint = f"pass [{modules!r}] or '.*{modules}'" if ends else f"it has {_some(linear)}"
+            raise ValueError(
+                f"modules must match a linear map of the model, got {modules!r}; a text is a pattern for "
+                f"whole names: {hint}"
+            )
+        return _linear_only(found, linear, every)
     chosen: dict[str, None] = {}
     for part in modules:
         if not isinstance(part, str):
             raise TypeError(f"modules must hold names, got {type(part).__name__}; pass names, not modules")
-        own = [part] if part in names else [name for name in names if name.endswith(f".{part}")]
+        own = [part] if part in every else [name for name in every if name.endswith(f".{part}")]
         if not own:
             raise ValueError(
-                f"modules must name modules of the model or ends of their names, got {part!r}; one of them "
-                f"is {names[-1]!r}"
+                f"modules must name linear maps of the model or ends of their names, got {part!r}; it has "
+                f"{_some(linear)}"
             )
-        chosen |= dict.fromkeys(own)
+        chosen |= dict.fromkeys(_linear_only(own, linear, every))
     if not chosen:
         raise ValueError("modules must name at least one module, got none")
     return list(chosen)
+
+
+def _takes_features(module: Any) -> bool:
+    """Whether a module is a linear map; those with packed weights are told by their width alone."""
+    base = getattr(module, "base_layer", module)
+    return is_linear(base) or hasattr(base, "in_features")
+
+
+def _linear_only(found: list[str], linear: list[str], every: dict[str, Any]) -> list[str]:
+    known = set(linear)
+    kept = [name for name in found if name in known]
+    if not kept:
+        base = getattr(every[found[0]], "base_layer", every[found[0]])
+        raise NotImplementedError(
+            f"module {found[0]!r} is a {type(base).__name__}; features are read from linear layers only: "
+            f"{_some(linear)}"
+        )
+    return kept
+
+
+def _some(linear: list[str]) -> str:
+    """The first linear maps by name, without those inside an adapter."""
+    outer: list[str] = []
+    for name in linear:  # what a module holds follows it at once
+        if not outer or not name.startswith(f"{outer[-1]}."):
+            outer.append(name)
+    return ", ".join(outer[:3]) + (", ..." if len(outer) > 3 else "") if outer else "none"

@@ -127,16 +127,7 @@ class FeatureCollector(Recorder):
         max_rows: int | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        torch = require("torch", "torch")
         names = default_modules(model) if modules is None else select(model, modules)
-        known = dict(model.named_modules())
-        kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag, torch.nn.modules.conv._ConvNd)
-        for name in names:
-            base = getattr(known[name], "base_layer", known[name])
-            if isinstance(base, (*kinds, torch.nn.MultiheadAttention)):
-                raise NotImplementedError(
-                    f"module {name!r} is a {type(base).__name__}; features are read from linear layers only"
-                )
         super().__init__([_track(name, pooling) for name in names], max_rows, _entropy(random_state))
         self.n_seen = self.n_dropped = 0
 
@@ -215,7 +206,8 @@ def collect_features(
         Mappings of what the model takes as keywords, such as a data loader gives; or tensors; or pairs
         (inputs, labels). Each is used once and stays on its device.
     modules : str or iterable of str
-        A regular expression for full names, or names and ends of names, as peft's `target_modules`.
+        Linear maps: a text is a regular expression for full names, such as ``".*query"``; a list holds names
+        and ends of names, such as ``["query"]``. Other modules that match beside linear maps are left out.
     position : {"cls", "last", "mask"} or callable
         Target of each sample: its first token, its last one (padding on either side is told by
         attention_mask or key_mask), its one mask token, or ``position(inputs) -> (B,)`` ints, -1 to leave a
@@ -248,7 +240,7 @@ def collect_features(
         If no module or token is found, lengths differ, features are not finite, there are no samples, or
         "attention" is asked for without maps.
     NotImplementedError
-        If a module is an embedding, a convolution or a MultiheadAttention.
+        If names lead to modules none of which is linear, such as embeddings or convolutions.
     MissingExtraError
         If torch is not installed.
 

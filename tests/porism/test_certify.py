@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from porism.cli import main
+from porism.cli.certify import certify
+from porism.cli.common import as_options
 from porism.theory.partition import Certificate, UtilityTable
 
 O1 = [0, 1, 3, 4]
@@ -79,10 +81,10 @@ def test_verdicts(folder, capsys, words, code, lines):
         ("nowhere.csv --top-k 1", "No such file"),
         ("broken.csv", "exactly one of --top-k"),
         ("broken.csv --top-k 1 --sign", "exactly one of --top-k"),
-        ("broken.csv --top-k 9", "k must be in 1..n-1, got k=9, n=3"),
+        ("broken.csv --top-k 9", ": --top-k must be in 1..n-1, got --top-k 9, n=3"),
         ("broken.csv --top-k 2", "same value"),
         ("broken.csv --top-k two", "--top-k"),
-        ("broken.csv --threshold 1", "not scale-free"),
+        ("broken.csv --threshold 1", "use --threshold 0, --above-mean, or --range-normalised"),
         ("broken.csv --threshold one", "--threshold must be a number"),
         ("broken.csv --blocks 0,1", "at least two"),
         ("broken.csv --blocks 0/1", "cover the players"),
@@ -90,18 +92,35 @@ def test_verdicts(folder, capsys, words, code, lines):
         ("broken.csv --top-k 1 --semivalue shap", "semivalue must be"),
         ("broken.csv --top-k 1 --semivalue wbanzhaf:2", "w must be in (0, 1)"),
         ("broken.csv --top-k 1 --small-values free", "--small-below"),
-        ("broken.csv --top-k 1 --small-below 9", "below must be in 1..n"),
-        ("broken.csv --top-k 1 --max-slope-ratio 0.5", "max_slope_ratio must be at least 1"),
+        ("broken.csv --top-k 1 --small-below 9", ": --small-below must be in 1..n"),
+        (
+            "broken.csv --top-k 1 --small-below 2 --small-values free --small-bounds 0,1",
+            ": --small-bounds must be left out for --small-values free; use --small-values range",
+        ),
+        (
+            "broken.csv --sign --small-below 2 --small-values monotone --small-bounds 0,1",
+            "raise and --small-below 2, --small-values monotone, --small-bounds 0.0,1.0: only --sign",
+        ),
+        ("broken.csv --top-k 1 --max-slope-ratio 0.5", ": --max-slope-ratio must be at least 1"),
         ("broken.csv --top-k 1 --target population", "i.i.d. design"),
         ("broken.csv --top-k 1 --delta 5", "delta"),
-        ("broken.csv --top-k 1 --decimals 400", "decimals must be in -308..308"),
+        ("broken.csv --top-k 1 --decimals 400", ": --decimals must be in -308..308, got 400"),
+        ("broken.csv --top-k 1 --decimals -400", ": --decimals must be in -308..308, got -400"),
+        ("broken.csv --top-k 1 --max-players 99", "'--max-players'"),
+        ("broken.csv --top-k 1 --missing no", ": --missing must be one of"),
+        ("broken.csv --top-k 1 --ties weak --epsilon 1", ": --epsilon 1.0 needs --target population"),
         ("broken.csv --top-k 1 --plot a.xyz", "--plot must end in"),
         ("broken.csv --top-k 1 --json nowhere/c.json", "nowhere"),
-        ("lacking.csv --top-k 2", "lacks 1 of 16 coalitions: {0}"),
+        (
+            "lacking.csv --top-k 2",
+            "lacks 1 of 16 coalitions: {0}; evaluate them, or use --missing range or --target estimate\n",
+        ),
+        ("many.csv --top-k 1", "need 24 * 2**100 bytes; sample coalitions and use --target estimate\n"),
+        ("junk.csv --top-k 1", "row 1 (line 3) must have 2 cells like the header, got 3; separate players"),
         ("text.csv --top-k 1", "coalition and score"),
         ("half.npz --top-k 1", "half.npz"),
         ("nan.csv --top-k 1", "score of coalition {0} is nan"),
-        ("twice.csv --top-k 1", "two scores"),
+        ("twice.csv --top-k 1", "two scores, 1.0 and 2.0 (row 2); set --on-duplicate mean"),
         ("table.xls --top-k 1", "must end in one of"),
     ],
 )
@@ -110,6 +129,8 @@ def test_bad_input_is_one_line_and_exit_2(folder, capsys, words, message):
     (folder / "half.npz").write_bytes((folder / "robust.npz").read_bytes()[:60])
     (folder / "nan.csv").write_text("coalition,score\n,0\n0,nan\n1,1\n0 1,2\n")
     (folder / "twice.csv").write_text("coalition,score\n,0\n0,1\n0,2\n1,1\n0 1,2\n")
+    (folder / "many.csv").write_text("coalition,score\n,0\n99,1\n")
+    (folder / "junk.csv").write_text("coalition,score\n,0\n0,1,junk\n1,3\n0 1,4\n")
     (folder / "table.xls").write_text("")
     assert main(["certify", *words.split()]) == 2
     printed = capsys.readouterr()
@@ -134,7 +155,24 @@ def test_files(folder, capsys):
 def test_close_levels_are_a_line_on_stderr(folder, capsys):
     UtilityTable.from_array([0.0, 1.0, 3.0, 3.0 + 1e-14, 4.0, 5.0, 6.0, 9.0]).save("close.csv")
     main(["certify", "close.csv", "--top-k", "1"])
-    assert "warning: scores: 1 pairs of levels" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "warning: scores: 1 pairs of levels" in printed
+    assert printed.endswith("pass --decimals\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("use masks=True or masks=False, not plot=None", "use --masks or no --masks, not no --plot"),
+        ("pass C(decimals=2, tau=1/3).", "pass --decimals 2, --threshold 1/3."),
+        ("range_normalised is wrong, as Sign is", "--range-normalised is wrong, as --sign is"),
+        ("the ties of players, the plain C()", "the ties of players, the plain C()"),
+        ("'missing=x.csv' and 'ties' stay, as table=3 and n_ties=1", None),  # files, arguments, other names
+        ("--missing must stay", None),
+    ],
+)
+def test_messages_name_options(text, expected):
+    assert as_options(text, certify, {"tau": "--threshold", "Sign": "--sign"}) == (expected or text)
 
 
 def test_module_form(folder):

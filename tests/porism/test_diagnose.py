@@ -65,6 +65,8 @@ def test_text_is_the_summary(call, model):
     assert lines[0] == "BertModel, bidirectional: 12 sequences, 93 tokens in 2 batches"
     assert [line.split()[0] for line in lines[1:3]] == ["heads", "ranks"]
     assert "pass" in err  # the bar
+    warning = "porism diagnose: warning: --n-null 9 allows no p-value below 1/10, so no head passes at 0.01"
+    assert -1 < err.find(warning) < err.find("pass:")
     code, out, _ = call("model", "--data", "ids.npz", "--aspect", "heads", "--scan", "3", *FAST)
     assert "note: heads were measured on 3 of 12 sequences" in out
 
@@ -86,11 +88,14 @@ def test_labels_in_a_file(call, model, tmp_path):
     [
         (("model", "--data", "none.npz"), "data file 'none.npz' is not there"),
         (("model", "--data", "model"), "data must end in .txt, .csv, .npz"),
-        (("model", "--data", "ids.npz", "--aspect", "all but one"), "aspects must be one of"),
+        (("model", "--data", "ids.npz", "--aspect", "all but one"), "--aspect must be one of"),
         (("model", "--data", "ids.npz", "--rank", "32"), "rank must be below the 32 features"),
         (("model", "--data", "ids.npz", "--eps", "2"), "eps must be in [0, 1)"),
         (("model", "--data", "ids.npz", "--labels", "mood"), "labels 'mood' is no file"),
         (("model", "--data", "ids.npz", "--base", "model"), "base goes with a folder of an adapter"),
+        (("model", "--data", "ids.npz", "--module", "foo"), "--module must name linear maps of the model"),
+        (("model", "--data", "ids.npz", "--module", "foo"), "'foo'; it has encoder.layer.0."),
+        (("model", "--data", "ids.npz", "--module", "pooler.activation"), "pooler.activation' is a Tanh"),
         (("model", "--data", "long.npz"), "rows of at most 512 tokens"),
     ],
 )
@@ -103,13 +108,20 @@ def test_bad_input_is_one_line(call, model, tmp_path, words, message):
     assert message in line
 
 
-def test_refused_before_anything_is_loaded(call):
+def test_refused_before_anything_is_loaded(call, tmp_path):
     code, _, err = call("bert-base-uncased", "--data", "a.txt")
     assert (code, err.count("\n")) == (2, 1)
     assert "names are not looked up on a hub" in err
     code, _, err = call("model", "--data", "a.txt", "--html", "no/page.html")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--html must lie in a folder that is there" in err
+    assert "No such file or directory: 'no/page.html'" in err
+    (tmp_path / "a.txt").write_text("a sentence")
+    (tmp_path / "y.txt").write_text("1")
+    for words, name in ((("--out", "a.txt"), "a.txt"), (("--labels", "y.txt", "--html", "./y.txt"), "y.txt")):
+        code, out, err = call("model", "--data", "a.txt", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"{name} is an input, and would be overwritten" in err
+    assert (tmp_path / "a.txt").read_text() == "a sentence"
     assert call("model")[0] == 2
 
 

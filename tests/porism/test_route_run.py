@@ -56,13 +56,12 @@ def service(*words, **options):
     return subprocess.Popen([sys.executable, "-m", "porism", "route", "run", *words], **pipes, **options)
 
 
-def serve(call, monkeypatch, words, lines):
+def serve(call, monkeypatch, words, lines, exit_code=0):
     """Answers and counters of `run` in this process."""
-
     raw = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
     code, out, err = call("run", *words)
-    assert code == 0
+    assert code == exit_code
     return [json.loads(line) for line in out.splitlines()], json.loads(err.splitlines()[-1])
 
 
@@ -152,6 +151,36 @@ def test_null_marks_a_failure(call, arrays, monkeypatch):
         router.route([0.5] * K, values.get)
     assert counts["refine_failed"] == router.counters()["refine_failed"] >= K
     assert (counts["decided"], counts["asked"], counts["queries"]) == (2, 1, 2)
+
+
+def test_what_the_policy_does_not_ask_for_is_not_used(call, arrays, monkeypatch):
+    query = {"cheap": [5, 0.4, -2.0], "refined": {"ant": -9}}
+    answers, _ = serve(call, monkeypatch, ["b.npz", "--cost", "0.02"], [query])
+    assert answers[0] == {
+        "id": None, "choice": 0, "name": "ant", "value": 5.0, "spend": 0.0, "refined": {},
+    }  # fmt: skip
+    assert "others are left unused" in " ".join(call("run", "--help")[1].split())
+
+
+def test_means_of_nothing_are_null(call, arrays, monkeypatch):
+    one = {"cheap": [1, 2, 3], "refined": [1, 2, 3]}
+    for queries, mean in (([], None), ([one], 0.0)):
+        _, counts = serve(call, monkeypatch, ["b.npz", "--cost", "0"], queries)
+        assert (counts["spend_mean"], counts["spend_se"]) == (mean, None)
+
+
+def test_nothing_but_bad_lines_is_exit_2(call, arrays, monkeypatch):
+    """A fit to arrays of estimates has no use for features."""
+    bad = {"id": 7, "features": [1, 2]}
+    answers, counts = serve(call, monkeypatch, ["b.npz", "--cost", "1"], [b"", bad, bad], exit_code=2)
+    assert all("has no cheap estimator: send cheap" in answer["error"] for answer in answers)
+    assert (counts["lines"], counts["errors"], counts["queries"]) == (2, 2, 0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(bad).encode())))
+    err = call("run", "b.npz", "--cost", "1")[2].splitlines()
+    assert len(err) == 2
+    assert err[0].startswith("porism route run: no line could be answered: line 1: the saved router has no")
+    good = {"cheap": [1, 2, 3]}
+    assert serve(call, monkeypatch, ["b.npz", "--cost", "inf"], [bad, good])[1]["errors"] == 1
 
 
 def test_options_of_run_reach_the_router(call, arrays, monkeypatch):
@@ -286,12 +315,12 @@ def test_nobody_reads_the_answers(data, tmp_path):
     [
         ("none.npz --cost 1", "[Errno 2]"),
         ("r.npz", "Missing option '--cost'"),
-        ("r.npz --cost=-1", "cost must be >= 0; got min -1"),
-        ("r.npz --cost 1 --policy best", "policy must be one of"),
-        ("r.npz --cost 1 --names a,b", "names must name the 3 specialists"),
-        ("r.npz --cost 1 --names a,b,a", "names must differ from each other"),
-        ("r.npz --cost 1 --budget 0", "spend_per_query must be finite and > 0"),
-        ("r.npz --cost 1 --lam nan", "lam must be >= 0"),
+        ("r.npz --cost=-1", "--cost must be >= 0; got min -1"),
+        ("r.npz --cost 1 --policy best", "--policy must be one of"),
+        ("r.npz --cost 1 --names a,b", "--names must name the 3 specialists"),
+        ("r.npz --cost 1 --names a,b,a", "--names must differ from each other"),
+        ("r.npz --cost 1 --budget 0", "--budget must be finite and > 0"),
+        ("r.npz --cost 1 --lam nan", "--lam must be >= 0"),
     ],
 )
 def test_a_bad_option_is_one_line_and_exit_2(call, data, words, message):

@@ -121,6 +121,11 @@ def test_failures_cost_the_others_nothing(tmp_path):
     assert e.value.failed == (1, 3)
     assert e.value.table["error"].isna().tolist() == [True, False, True, False]
     assert calls == [1, 2, 3, 4]
+    assert "; all others are kept in the folder: call again to try these again, or pass" in str(e.value)
+    with pytest.raises(SweepError) as e:
+        sweep(function, grid)
+    assert "; pass folder= to keep the others, so that a later call tries only these again" in str(e.value)
+    calls.clear()
     again, calls = counting(4)
     kept = sweep(again, grid, tmp_path, errors="keep")
     assert calls == [2, 4]
@@ -373,3 +378,14 @@ def test_bar_goes_to_stderr(capsys):
     assert "2/2" in said.err
     assert "failed=1" in said.err
     assert said.out == ""
+
+
+def test_a_wrong_scheduler_leaves_no_folder(tmp_path, needs):
+    with pytest.raises(ValueError, match="workers must be 1 beside a scheduler"):
+        sweep(draw, GRID, tmp_path / "new", scheduler="tcp://127.0.0.1:1", workers=2)
+    needs("distributed")
+    with pytest.raises(ConnectionError, match="scheduler must be the address of a running one"):
+        sweep(draw, GRID, tmp_path / "new", scheduler="nowhere")
+    assert not (tmp_path / "new").exists()
+    table = sweep(draw, GRID, tmp_path / "done")
+    assert sweep(draw, GRID, tmp_path / "done", scheduler="nowhere").equals(table)  # nothing is left to run

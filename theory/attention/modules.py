@@ -62,7 +62,7 @@ def fold_into(
     TypeError
         If the module has another shape, or its weights are fused, quantised or on the meta device.
     ValueError
-        If the mixes do not fit.
+        If neither mix is given, or they do not fit.
 
     Notes
     -----
@@ -79,6 +79,11 @@ def fold_into(
     """
     torch = require("torch", "torch")
     one_of("applied", applied, ("before", "after"))
+    if query_mix is None and output_mix is None:
+        raise ValueError(
+            "query_mix or output_mix must be given, got None for both; pass the mix of the heads that "
+            "q_proj gives as query_mix, that of the heads that o_proj takes as output_mix"
+        )
     _known(torch, attention_module)
     module, d = attention_module, int(attention_module.head_dim)
     n, given = module.k_proj.out_features // d, module.q_proj.out_features

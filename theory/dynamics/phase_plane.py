@@ -20,6 +20,14 @@ __all__ = ["Equilibrium", "PhasePlane", "classify"]
 
 Floats = NDArray[np.float64]
 
+FLAT = 4 * float(np.finfo(float).eps)
+"""Slope of a component of f, in units of its largest value and of the box, up to which it has none: a point
+is known to a unit in the last place of the coordinates, and f bends by about its size over the box."""
+
+PARALLEL = 1e-11
+"""Sine of the angle between the slopes of the two components up to which they are parallel: ten times the
+1e-12 by which differences err where f bends over the whole box; their rounding is 18 / 12 eps / 1e-3."""
+
 PIECES = 6
 """Points that a separatrix has on each step of the integrator."""
 
@@ -35,7 +43,7 @@ class Equilibrium(Result):
     eigenvalues : array, shape (2,)
         Of the Jacobian there, per unit of time; the smaller real part first. Complex for a focus or centre.
     kind : str
-        What `classify` says of the eigenvalues.
+        What `classify` says of the eigenvalues; "degenerate" also where the Jacobian is singular to rounding.
 
     Examples
     --------
@@ -146,7 +154,10 @@ class PhasePlane:
             ) from error
         if not np.isfinite(speed).all():
             raise ValueError("f must be finite inside the box, got NaN or infinity; choose another box")
-        self._scale = max(float(np.abs(speed / self._size[:, None, None]).max()), 1e-300)
+        self._peak = np.abs(speed).max(axis=(1, 2))
+        self._scale = max(float((self._peak / self._size).max()), 1e-300)
+        # coordinates are rounded by eps of their size, which is this many sides of the box
+        self._far = max(1.0, float((np.abs(sides).max(axis=1) / self._size).max()))
 
     def velocity(self, x: ArrayLike, y: ArrayLike) -> Floats:
         """Evaluate f.
@@ -212,7 +223,10 @@ class PhasePlane:
         Notes
         -----
         Points closer than 1e-6 of the box count as one; one that no start leads to is missed, and a curve of
-        equilibria gives many points. O(n_starts) evaluations a step, at most 60 steps.
+        equilibria gives many points. A point is also "degenerate" where the slopes of the two components, in
+        units of the box, are parallel to 1e-11, or one of them vanishes to rounding: the Jacobian is singular
+        then, though rounding may make a pair of eigenvalues out of a double zero. O(n_starts) evaluations a
+        step, at most 60 steps.
 
         References
         ----------
@@ -231,9 +245,19 @@ class PhasePlane:
         return [self._at(point) for point in points]
 
     def _at(self, point: Floats) -> Equilibrium:
-        values = np.linalg.eigvals(self.jacobian(*point))
+        J = self.jacobian(*point)
+        values = np.linalg.eigvals(J)
         values = np.sort_complex(values) if np.iscomplex(values).any() else np.sort(values.real)
-        return Equilibrium(point, values, classify(values))
+        return Equilibrium(point, values, self._kind(J, values))
+
+    def _kind(self, J: Floats, values: NDArray[Any]) -> str:
+        """What `classify` says, unless the Jacobian is singular to rounding: a double zero splits."""
+        slopes = J * self._size
+        steepness = np.hypot(*slopes.T)
+        if (steepness <= FLAT * self._far * self._peak).any():
+            return "degenerate"
+        (a, b), (c, d) = slopes / steepness[:, None]  # first: products of slopes may overflow
+        return "degenerate" if abs(a * d - b * c) <= PARALLEL * self._far else classify(values)
 
     def separatrix(self, saddle: Equilibrium | ArrayLike) -> Floats:
         """Trace the stable manifold of a saddle, which separates what passes it on either side.
@@ -282,9 +306,10 @@ class PhasePlane:
             raise ValueError(
                 f"saddle must be a point (x, y) of the box, got {point.tolist()}; see equilibria()"
             )
-        values, vectors = np.linalg.eig(self.jacobian(*point))
+        J = self.jacobian(*point)
+        values, vectors = np.linalg.eig(J)
         speed = float(np.abs(self.velocity(*point) / self._size).max())
-        if classify(values) != "saddle" or speed > 1e-6 * self._scale:
+        if self._kind(J, values) != "saddle" or speed > 1e-6 * self._scale:
             raise AssumptionError(
                 f"saddle must be an equilibrium with eigenvalues of both signs, got {values} at speed "
                 f"{speed:.3g}; choose one of kind 'saddle' from equilibria()"

@@ -105,6 +105,7 @@ class ForestValues(Result):
         from sklearn.ensemble import ExtraTreesRegressor
 
         model = ExtraTreesRegressor(60, min_samples_leaf=4, max_features=0.4, random_state=seed, n_jobs=1)
+        Y = Y[:, 0] if Y.shape[1] == 1 else Y  # one column must be flat, or scikit-learn warns
         trees = [tree.tree_ for tree in model.fit(X, Y).estimators_]
         roots = np.cumsum([0, *(tree.node_count for tree in trees)])
         shifted = [

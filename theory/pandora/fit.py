@@ -128,7 +128,7 @@ class FittedRouter(Result):
         ValueError
             If the number of columns is not the one fitted to.
         """
-        return self._estimate(self.cheap_model, features)
+        return self._estimate("cheap", self.cheap_model, features)
 
     def refined(self, features: Any) -> Floats:
         """Estimate values of new queries with the expensive estimator.
@@ -143,14 +143,15 @@ class FittedRouter(Result):
         float array, shape (n, K) or (K,)
             Refined means.
         """
-        return self._estimate(self.refined_model, features)
+        return self._estimate("refined", self.refined_model, features)
 
-    def _estimate(self, model: Any, features: Any) -> Floats:
-        X = finite_array("features", features)
+    def _estimate(self, kind: str, model: Any, features: Any) -> Floats:
+        name = f"{kind} estimates" if model is None else "features"
+        X = finite_array(name, features)
         width = len(self.names) if model is None else model.width
         if X.ndim not in (1, 2) or X.shape[-1] != width:
             meaning = "one estimate a specialist" if model is None else "the columns of the fit"
-            raise ValueError(f"features must have {width} columns, {meaning}, got shape {X.shape}")
+            raise ValueError(f"{name} must have {width} columns, {meaning}, got shape {X.shape}")
         out = X if model is None else model.predict(np.atleast_2d(X)).reshape(*X.shape[:-1], -1)
         return np.clip(out, 0.0, 1.0) if self.returns == "binary" else out
 
@@ -241,7 +242,8 @@ def fit_router(
         True where a score is known. Unknown scores are replaced by the mean of their column for training
         and left out of every statistic.
     names : sequence of str, optional
-        Names of specialists, all different and none of them "outside".
+        Names of specialists, all different and none of them "outside". By default the columns of a data frame
+        of scores where all are str, else "specialist 0" and so on.
     nu_bins : int, optional
         Let nu depend on m through this many quantile bins.
     costs : float array, shape (K,), optional
@@ -299,7 +301,11 @@ def fit_router(
     integer("folds", folds, low=2, high=n)
     if nu_bins is not None:
         integer("nu_bins", nu_bins, low=1)
-    labels = specialist_names([f"specialist {k}" for k in range(K)] if names is None else names, K)
+    if names is None:
+        columns = list(getattr(scores, "columns", ()))  # of a data frame
+        named = len(columns) == K and all(isinstance(column, str) for column in columns)
+        names = columns if named else [f"specialist {k}" for k in range(K)]
+    labels = specialist_names(names, K)
     cost = None if costs is None else money(costs, 0.0, 1.0, K)[0]
     fold = assign_folds(n, folds, groups, integer("seed", seed, low=0))
     inner = seed if estimator_seed is None else integer("estimator_seed", estimator_seed, low=0)

@@ -144,17 +144,18 @@ def _packed(data: dict[str, NDArray[Any]], n: int | None) -> dict[str, Any]:
 
 
 def _read_csv(file: Path, masks: bool) -> dict[str, Any]:
-    rows = [row for _, row in csv_rows(file)]
-    names = rows[0] if rows else []
+    rows = list(csv_rows(file))
+    names = rows[0][1] if rows else []
     if not {"coalition", "score"} <= set(names):
         raise ValueError(f"it must have the columns coalition and score, got {names[:8]}")
     at, score = names.index("coalition"), names.index("score")
-    cells = [(_cell(row, at), _cell(row, score)) for row in rows[1:]]
-    return _text_columns([a for a, _ in cells], [b for _, b in cells], masks)
-
-
-def _cell(row: list[str], at: int) -> str | None:
-    return row[at] if at < len(row) else None
+    for number, (line, row) in enumerate(rows[1:]):
+        if len(row) != len(names):
+            raise ValueError(
+                f"row {number} (line {line}) must have {len(names)} cells like the header, got {len(row)}; "
+                "separate players by spaces, such as '0 3 7'"
+            )
+    return _text_columns([row[at] for _, row in rows[1:]], [row[score] for _, row in rows[1:]], masks)
 
 
 def _read_parquet(file: Path, masks: bool) -> dict[str, Any]:

@@ -429,8 +429,9 @@ def _check_size(n: int, max_players: int) -> None:
 def _too_many(n: int, limit: int) -> str:
     need = 24 << n if n <= 60 else float("inf")
     size = f"{need} bytes ({need / 2**30:.1f} GiB)" if n <= 60 else f"24 * 2**{n} bytes"
+    more = f", or pass max_players={n} if the memory is there" if n <= HARD_LIMIT else ""
     return (
-        f"n_players must be at most {limit} for an exact certificate, got {n}: scores, order and sorted "
-        f"scores of 2**{n} coalitions need {size}; sample coalitions and use target='estimate', or pass "
-        f"max_players={n} (at most {HARD_LIMIT}) if the memory is there"
+        f"n_players must be at most {limit if more else HARD_LIMIT} for an exact certificate, got {n}: "
+        f"scores, order and sorted scores of 2**{n} coalitions need {size}; sample coalitions and use "
+        f"target='estimate'{more}"
     )

@@ -1,11 +1,28 @@
-"""Orders of rows and columns: checking them, and applying them."""
+"""Orders of rows and columns, checked and applied; graphs as matrices."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["permutation", "reordered"]
+from porism.checks import require
+
+__all__ = ["MAX_DENSE", "adjacency", "permutation", "reordered"]
+
+MAX_DENSE = 2**27
+"""Cells that a sparse matrix or a graph may have when it is written out: 1 GiB in float64."""
+
+
+def adjacency(A: Any) -> Any:
+    """The weighted adjacency matrix of a networkx graph, nodes in their own order; anything else as it is."""
+    if not all(hasattr(A, name) for name in ("nodes", "adj", "is_multigraph")):
+        return A
+    if len(A) ** 2 > MAX_DENSE:
+        raise MemoryError(
+            f"A is a graph of {len(A)} nodes, whose matrix has more than {MAX_DENSE} cells: written out it "
+            f"needs {8 * len(A) ** 2 / 2**30:.1f} GiB; take a subgraph"
+        )
+    return require("networkx", "data").to_numpy_array(A)
 
 
 def permutation(name: str, value: Any, size: int) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import one_of
+from porism.theory.pattern._orders import MAX_DENSE, adjacency
 from porism.theory.pattern._parts import NEGLIGIBLE, constant
 from porism.theory.pattern.mask import Mask
 
@@ -14,8 +15,6 @@ __all__ = ["Problem", "prepare", "real_matrix", "uninformative"]
 
 ORDERS = ("independent", "common", "none")
 MASSES = ("squared", "abs")
-MAX_DENSE = 2**27
-"""Cells a sparse matrix may have when it is written out: 1 GiB in float64."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Problem:
 
 
 def prepare(A: Any, mask: Any, order: str, mass: str = "squared") -> Problem:
-    """Check the input and turn it into masses and penalties; A is never modified, and may be sparse."""
+    """Check the input and turn it into masses and penalties; A is never modified; sparse or a graph, too."""
     one_of("order", order, ORDERS)
     one_of("mass", mass, MASSES)
     mask = mask if isinstance(mask, Mask) else Mask(mask)
@@ -90,8 +89,8 @@ def _flat(W: NDArray[np.float64]) -> bool:
 
 
 def real_matrix(A: Any) -> Any:
-    """A as a finite float64 array, or as a float64 CSR copy."""
-    A = _real(A)
+    """A, or the adjacency matrix of a graph A, as a finite float64 array, or as a float64 CSR copy."""
+    A = _real(adjacency(A))
     bad = np.flatnonzero(~np.isfinite(A.data if hasattr(A, "tocsr") else A))  # both are row by row
     if not bad.size:
         return A

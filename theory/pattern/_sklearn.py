@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.pattern._orders import adjacency
+
 __all__ = ["difference", "matrix_of", "not_fitted", "parameters"]
 
 
@@ -16,6 +18,7 @@ def parameters(cls: type) -> dict[str, Any]:
 
 def matrix_of(X: Any) -> tuple[Any, NDArray[Any] | None]:
     """X as an array or sparse matrix with two axes, and the names of its columns if all are strings."""
+    X = adjacency(X)
     names = None
     columns = getattr(X, "columns", None)
     if columns is not None:

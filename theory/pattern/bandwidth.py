@@ -78,7 +78,7 @@ def minimize_bandwidth(
 
     Parameters
     ----------
-    A : array_like or SciPy sparse, shape (n, n)
+    A : array_like, SciPy sparse or networkx graph, shape (n, n)
         Matrix; only the places of the non-zero entries of A and its transpose count.
     time_budget : float, optional
         Seconds after which the best so far is returned, with status "time_budget".

@@ -28,7 +28,7 @@ def pattern_lower_bound(
 
     Parameters
     ----------
-    A : array_like or scipy.sparse matrix (m, n)
+    A : array_like, SciPy sparse or networkx graph, shape (m, n)
         The matrix; real, finite, not all zero.
     mask : Mask or array_like (m, n)
         Where the mass should be, weights in [0, 1].

@@ -143,7 +143,7 @@ def compare_patterns(
 
     Parameters
     ----------
-    A : array_like or SciPy sparse, shape (m, n)
+    A : array_like, SciPy sparse or networkx graph, shape (m, n)
         Matrix, finite, not zero.
     masks : sequence of Mask or array_like, or mapping of names to them
         The library, at least one, all of shape (m, n).

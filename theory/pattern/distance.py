@@ -53,8 +53,10 @@ def pattern_distance(
 
     Parameters
     ----------
-    A : array_like or SciPy sparse, shape (m, n)
-        Matrix, finite, not zero; any real dtype. Not modified.
+    A : array_like, SciPy sparse or networkx graph, shape (m, n)
+        Matrix, finite, not zero; any real dtype. Not modified. A graph stands for its adjacency matrix as
+        ``networkx.to_numpy_array`` writes it: nodes in the order of the graph, weights of edges where it has
+        them (else 1), parallel edges summed, both triangles filled unless it is directed.
     mask : Mask or array_like, shape (m, n)
         Weights S in [0, 1], rows and columns in target order.
     order : {"independent", "common", "none"}
@@ -90,7 +92,7 @@ def pattern_distance(
     ValueError
         If shapes do not fit, a value is NaN or infinite, or A is zero; if ``exact=True`` is out of reach.
     MemoryError
-        If a sparse matrix would take more than 2^27 cells.
+        If a sparse matrix or a graph would take more than 2^27 cells.
 
     Warns
     -----

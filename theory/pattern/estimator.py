@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import require
-from porism.theory.pattern._orders import reordered
+from porism.theory.pattern._orders import adjacency, reordered
 from porism.theory.pattern._sklearn import difference, matrix_of, not_fitted, parameters
 from porism.theory.pattern._spec import parse_mask
 from porism.theory.pattern.distance import pattern_distance
@@ -88,7 +88,7 @@ class PatternReorder:
 
         Parameters
         ----------
-        X : array_like, DataFrame or SciPy sparse, shape (m, n)
+        X : array_like, DataFrame, SciPy sparse or networkx graph, shape (m, n)
             Matrix, finite, not zero.
         y : ignored
             Takes part in nothing.
@@ -143,7 +143,7 @@ class PatternReorder:
 
         Parameters
         ----------
-        X : array_like, DataFrame or SciPy sparse, shape (m, n)
+        X : array_like, DataFrame, SciPy sparse or networkx graph, shape (m, n)
             Matrix of the shape that was fitted.
 
         Returns
@@ -164,7 +164,7 @@ class PatternReorder:
 
         Parameters
         ----------
-        X : array_like, DataFrame or SciPy sparse, shape (m, n)
+        X : array_like, DataFrame, SciPy sparse or networkx graph, shape (m, n)
             Matrix in the order found.
 
         Returns
@@ -185,7 +185,7 @@ class PatternReorder:
 
         Parameters
         ----------
-        X : array_like, DataFrame or SciPy sparse, shape (m, n)
+        X : array_like, DataFrame, SciPy sparse or networkx graph, shape (m, n)
             Matrix.
         y : ignored
             Takes part in nothing.
@@ -240,7 +240,7 @@ class PatternReorder:
         ----------
         i : int
             Its number.
-        data : array_like or SciPy sparse, shape (m, n)
+        data : array_like, SciPy sparse or networkx graph, shape (m, n)
             Matrix in source order.
 
         Returns
@@ -248,6 +248,7 @@ class PatternReorder:
         array or sparse matrix
             The rows and columns of `get_indices`.
         """
+        data = adjacency(data)
         return reordered(data if hasattr(data, "tocsr") else np.asarray(data), *self.get_indices(i))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.results import Result
-from porism.theory.pattern._orders import reordered
+from porism.theory.pattern._orders import adjacency, reordered
 from porism.theory.pattern.mask import Mask
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class PatternFit(Placement):
 
         Parameters
         ----------
-        A : array_like or SciPy sparse, shape (m, n)
+        A : array_like, SciPy sparse or networkx graph, shape (m, n)
             The matrix that was fitted, or another one of its shape.
 
         Returns
@@ -178,6 +178,7 @@ class PatternFit(Placement):
         ValueError
             If the shape is another one.
         """
+        A = adjacency(A)
         A = A if hasattr(A, "tocsr") else np.asarray(A)
         if A.shape != self.mask.shape:
             raise ValueError(
@@ -218,7 +219,7 @@ class PatternFit(Placement):
         ----------
         ax : Axes, optional
             Where to draw; a new figure without it.
-        A : array_like, shape (m, n), optional
+        A : array_like, SciPy sparse or networkx graph, shape (m, n), optional
             The matrix that was fitted. Without it the values along the search are drawn.
 
         Returns

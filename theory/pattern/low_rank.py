@@ -151,7 +151,7 @@ def pattern_plus_low_rank(
 
     Parameters
     ----------
-    A : array_like or SciPy sparse, shape (m, n)
+    A : array_like, SciPy sparse or networkx graph, shape (m, n)
         Matrix, finite, not zero. Written out if sparse.
     mask : Mask or array_like, shape (m, n)
         Weights S, each 0 or 1.

@@ -187,7 +187,7 @@ class Mask(Result):
 
         Parameters
         ----------
-        A : array_like or scipy.sparse matrix (m, n)
+        A : array_like, SciPy sparse or networkx graph, shape (m, n)
             The matrix to be reordered.
         mode : {"independent", "common", "none"}
             Which orders are compared; with "none" only the masks of all ones or all zeros are uninformative.

@@ -165,7 +165,7 @@ def pattern_null(
 
     Parameters
     ----------
-    A : array_like or SciPy sparse, shape (m, n)
+    A : array_like, SciPy sparse or networkx graph, shape (m, n)
         Matrix, finite, not zero.
     mask : Mask or array_like, shape (m, n)
         Weights S in [0, 1].

@@ -1,13 +1,14 @@
 """What each rule gives a right and a wrong sample of a group, and sums over binomial counts."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from porism.checks import finite_array, integer, not_negative, one_of, positive, probability
-from porism.errors import AssumptionError
+from porism.errors import AssumptionError, NumericalWarning
 
 __all__: list[str] = []
 
@@ -144,6 +145,12 @@ def tables(group_size: Any, rule: Any, options_: dict[str, Any]) -> tuple[int, F
     if not isinstance(rule, str):
         return size, *_pair(rule, size, found)
     chosen = options(size, rule, **found)
+    if size == 1:
+        warnings.warn(
+            "groups of one sample have no advantages, and give no direction: all is zero; sample more",
+            NumericalWarning,
+            stacklevel=3,
+        )
     law = np.ones(1)
     if rule == "a_grae":
         for p in others:

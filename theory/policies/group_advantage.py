@@ -142,12 +142,17 @@ def outcome_weights(group_size: int, rule: str = "zscore", **options: Any) -> tu
     Returns
     -------
     (float64 array, float64 array), each of shape (G + 1,)
-        c+ and c-; zero for groups that are all right or all wrong.
+        c+ and c-; zero for groups that are all right or all wrong, as those of one sample are.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
+
+    Warns
+    -----
+    NumericalWarning
+        As `direction_scale`.
 
     References
     ----------
@@ -185,7 +190,8 @@ def direction_scale(p: ArrayLike, group_size: Any, rule: Any = "zscore", **optio
     Returns
     -------
     float64 array, of the shape of `p`
-        s(p); negative where a rule gives right samples less than wrong ones.
+        s(p); negative where a rule gives right samples less than wrong ones. Zeros where G = 1 and the rule
+        has a name: one sample has nothing to be compared with. Tables may weigh it.
 
     Raises
     ------
@@ -193,6 +199,11 @@ def direction_scale(p: ArrayLike, group_size: Any, rule: Any = "zscore", **optio
         If rewards are not binary: then the direction itself depends on the rule.
     ValueError
         If an argument is out of range.
+
+    Warns
+    -----
+    NumericalWarning
+        If G = 1 and the rule has a name.
 
     Notes
     -----
@@ -243,6 +254,11 @@ def implied_utility(p_grid: ArrayLike, group_size: Any, rule: Any = "zscore", **
     AssumptionError, ValueError
         As `direction_scale`.
 
+    Warns
+    -----
+    NumericalWarning
+        As `direction_scale`.
+
     Notes
     -----
     Cost O(G) a point.
@@ -289,6 +305,11 @@ def expected_mass(p: ArrayLike, group_size: int, rule: Any = "zscore", **options
     Raises
     ------
     AssumptionError, ValueError
+        As `direction_scale`.
+
+    Warns
+    -----
+    NumericalWarning
         As `direction_scale`.
 
     Notes

@@ -68,7 +68,11 @@ class OrderCertificate(Result):
 
     @property
     def smaller_first(self) -> bool:
-        """Whether the brackets prove of every pair that the smaller mode arrives first."""
+        """Whether the brackets prove of every pair in `pairs` that the smaller mode arrives first.
+
+        Equal targets have no smaller one and do not count, tied or not; if unequal targets tie it is False.
+        True without pairs.
+        """
         return bool(self.certified.all())
 
     def to_frame(self) -> Any:

@@ -197,7 +197,7 @@ def test_memory_does_not_grow_with_the_data():
         ({"labels": [0] * 24}, "labels must hold at least 2 classes"),
         ({"labels": "none.txt"}, "labels 'none.txt' is no file"),
         ({"layers": ["nothing"]}, "layers must name linear maps"),
-        ({"modules": ["nothing"]}, "modules must name modules"),
+        ({"modules": ["nothing"]}, "modules must name linear maps"),
         ({"base": "folder"}, "base goes with a folder"),
     ],
 )

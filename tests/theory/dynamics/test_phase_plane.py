@@ -36,6 +36,38 @@ def test_classify_refuses(bad):
         classify(bad)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (lambda x, y: (x - y, x - y), "degenerate"),  # a double zero, which rounding splits
+        (lambda x, y: (x**2 - y, (x**2 - y) * (1 + x)), "degenerate"),
+        (lambda x, y: ((x - 0.3) ** 2, (y - 0.3) ** 2), "degenerate"),
+        (lambda x, y: (y - 0.3, (x - 0.3) ** 2), "degenerate"),
+        (lambda x, y: (y, -x), "centre"),
+        (lambda x, y: (y, -1e-10 * x), "centre"),
+        (lambda x, y: (-1e-6 * x, -y), "stable node"),
+        (lambda x, y: (-x + (1 - 1e-6) * y, (1 - 1e-6) * x - y), "stable node"),  # eigenvalues -1e-6 and -2
+        (lambda x, y: (-x + 1e6 * y, -y), "stable node"),  # far from normal, but regular
+    ],
+)
+def test_singular_to_rounding(f, kind, unit):
+    plane = PhasePlane(lambda x, y: tuple(unit * part for part in f(x, y)), box=((-1, 1), (-1, 1)))
+    assert {point.kind for point in plane.equilibria(100)} == {kind}
+
+
+def test_singular_in_units_of_the_box():
+    far = PhasePlane(lambda x, y: (x - y, x - y), box=((1000, 1001), (1000, 1001)))
+    flat = PhasePlane(lambda x, y: (x - 1e6 * y, 1e-6 * x - y), box=((-1e6, 1e6), (-1, 1)))
+    exact = PhasePlane(lambda x, y: (x - y, x - y), jac=lambda x, y: ((1, -1), (1, -1)))
+    for plane in (far, flat, exact):
+        assert {point.kind for point in plane.equilibria(100)} == {"degenerate"}
+    with pytest.raises(AssumptionError, match="saddle must be an equilibrium"):
+        flat.separatrix([0, 0])
+    slow = PhasePlane(lambda x, y: (y, -1e-12 * x), box=((-1e6, 1e6), (-1, 1)))
+    assert [point.kind for point in slow.equilibria(100)] == ["centre"]
+
+
 def test_competition():
     found = COMPETITION.equilibria()
     assert [(*e.point.round(9).tolist(), e.kind) for e in found] == [

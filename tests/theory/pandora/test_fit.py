@@ -303,10 +303,32 @@ def test_wrong_shapes_and_labels():
     fitted = fit_router(y, m, q)
     with pytest.raises(ValueError, match=r"4 columns, one estimate a specialist, got shape \(3,\)"):
         fitted.cheap([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="refined estimates must be finite"):
+        fitted.refined([1.0, 2.0, np.inf, 3.0])
     with pytest.raises(ValueError, match=r"4 columns, one a specialist, got shape \(200, 3\)"):
         fitted.nu_at(m[:, :3])
     with pytest.raises(TypeError, match="groups must be labels of one kind"):
         fit_router(y, m, q, groups=[None, "a"] * 100)
+
+
+def test_a_data_frame_names_the_specialists(needs):
+    pandas = needs("pandas")
+    m, q, y = world(200)
+    frame = pandas.DataFrame(y, columns=list("abcd"))
+    assert fit_router(frame, m, q).names == ("a", "b", "c", "d")
+    assert fit_router(frame, m, q, names="wxyz").names == ("w", "x", "y", "z")
+    assert fit_router(pandas.DataFrame(y), m, q).names[3] == "specialist 3"
+    with pytest.raises(ValueError, match="names must differ from each other and from 'outside', got 'a'"):
+        fit_router(frame.rename(columns={"b": "a"}), m, q)
+
+
+def test_trees_of_one_specialist_warn_of_that_alone(needs):
+    needs("sklearn")
+    X, y = features()
+    with pytest.warns(NumericalWarning, match="one specialist") as doubts:
+        fitted = fit_router(y[:, :1], features=X)
+    assert len(doubts) == 1
+    assert fitted.q_hat.shape == (len(y), 1)
 
 
 def test_damaged_forest_is_refused(needs):

@@ -186,6 +186,8 @@ def test_size_limits():
     for word in ("at most 10", "got 11", f"{24 << 11} bytes", "target='estimate'", "max_players=11"):
         assert word in str(caught.value)
     assert UtilityTable.from_array(v, max_players=11).n_players == 11
+    with pytest.raises(TooManyPlayersError, match=r"at most 30 .*use target='estimate'$"):
+        _ = UtilityTable.from_pairs([[0], [30]], [1, 2]).scores
     few = UtilityTable.from_pairs([[0], [24]], [1, 2])
     assert not few.is_dense
     with pytest.raises(TooManyPlayersError, match=f"{24 << 25} bytes"):
@@ -353,7 +355,8 @@ def test_files_of_other_layouts(tmp_path):
         ("t.csv", b"", ["columns coalition and score"]),
         ("t.csv", b"a,b\n1,2\n", ["columns coalition and score", "'a'"]),
         ("t.csv", b"coalition,score\n0,1\n1,x\n", ["row 1", "'x'"]),
-        ("t.csv", b"coalition,score\n0,1\n1\n", ["row 1"]),
+        ("t.csv", b"coalition,score\n0,1\n1\n", ["row 1 (line 3) must have 2 cells", "got 1"]),
+        ("t.csv", b"coalition,score\n,0\n\n0,1,3\n", ["row 1 (line 4)", "got 3; separate players by spaces"]),
         ("t.csv", b"coalition,score\n0,1\n1;2,1\n", ["row 1", "'1;2'"]),
         ("t.csv", b"coalition,score\n0,1\n1,nan\n", ["score of coalition {1} is nan", "row 1"]),
         ("t.csv", b"\xff\xfe\x00coalition", ["t.csv"]),

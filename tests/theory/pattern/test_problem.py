@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from porism.theory.pattern import masks
+from porism.theory.pattern import (
+    PatternReorder,
+    masks,
+    minimize_bandwidth,
+    pattern_distance,
+    pattern_lower_bound,
+    pattern_null,
+    pattern_plus_low_rank,
+)
 from porism.theory.pattern._problem import prepare, uninformative
 
 FULL = masks.from_array(np.full((2, 3), 0.5))
@@ -68,6 +76,46 @@ def test_sparse_input_is_checked_like_dense():
         ask(sparse.csr_array((2**14, 2**14)))
     twice = sparse.coo_array((np.array([100, 100, 1], np.int8), ([0, 0, 1], [0, 0, 0])), shape=(2, 3))
     assert ask(twice).B[0, 0] == pytest.approx(40000 / 40001)  # duplicates add up without overflow
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["Graph", "DiGraph", "MultiGraph", "MultiDiGraph"])
+def test_graph(needs, kind):
+    networkx = needs("networkx")
+    graph = getattr(networkx, kind)()
+    graph.add_nodes_from("dcab")  # the order of the nodes, not of their names
+    graph.add_weighted_edges_from([("a", "b", 2.5), ("c", "a", -1.0), ("b", "b", 0.5)])
+    graph.add_edge("d", "b")
+    graph.add_edge("a", "b", weight=4.0)
+    ab = 6.5 if "Multi" in kind else 4.0  # parallel edges add up, else the last one counts
+    A = np.array([[0, 0, 0, 1], [0, 0, -1, 0], [0, 0, 0, ab], [0, 0, 0, 0.5]])
+    if "Di" not in kind:
+        A = np.triu(A) + np.triu(A, 1).T
+    mask, plain = masks.band(4, 1), {"random_state": 0, "order": "common"}
+    fit = pattern_distance(graph, mask, **plain)
+    assert fit.mass_outside == pattern_distance(A, mask, **plain).mass_outside
+    found, same = (pattern_null(given, mask, n_null=9, **plain).d2_null for given in (graph, A))
+    np.testing.assert_array_equal(found, same)
+    np.testing.assert_array_equal(fit.reorder(graph), fit.reorder(A))
+    assert minimize_bandwidth(graph).bandwidth == minimize_bandwidth(A).bandwidth
+    assert pattern_lower_bound(graph, mask, order="common") == pattern_lower_bound(A, mask, order="common")
+    model = PatternReorder(mask, order="common", random_state=0)
+    np.testing.assert_array_equal(model.fit_transform(graph), model.fit_transform(A))
+    low = pattern_plus_low_rank(graph, mask, 1, **plain)
+    assert low.error == pattern_plus_low_rank(A, mask, 1, **plain).error
+
+
+@pytest.mark.full
+def test_graphs_that_are_refused(needs):
+    networkx = needs("networkx")
+    with pytest.raises(ValueError, match=r"^mask shape \(2, 3\) does not match A shape \(34, 34\)"):
+        ask(networkx.karate_club_graph())
+    with pytest.raises(ValueError, match=r"^A has zero mass"):
+        ask(networkx.empty_graph(3), masks.band(3, 0))
+    with pytest.raises(MemoryError, match=r"^A is a graph of 16384 nodes, .* 2.0 GiB; take a subgraph"):
+        ask(networkx.empty_graph(2**14))
+    with pytest.raises(ValueError, match=r"^A contains NaN or infinity at \[0, 1\]"):
+        ask(networkx.Graph([(0, 1, {"weight": np.nan})]))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, bool, np.float16, np.float32, np.int64, np.longdouble])

@@ -317,6 +317,15 @@ def test_effective_number():
     assert found == pytest.approx([1, float(np.prod(p**-p))])
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_one_sample_gives_no_direction(rule):
+    for ask in (direction_scale, implied_utility, expected_mass):
+        with pytest.warns(NumericalWarning, match="groups of one sample .* give no direction") as seen:
+            assert not ask([0.2, 0.5], 1, rule).any()
+        assert seen[0].filename == __file__
+    assert direction_scale(0.2, 1, ([0, 3], [-1, 0])) == 4  # REINFORCE: rewards 3 and -1, nothing to compare
+
+
 def test_units():
     """A z-score has no unit; short ints of lengths do not overflow, nor do sums of large weights."""
     rewards = np.array([[0.3, -1.2, 2.0, 0.1]])

@@ -24,6 +24,15 @@ def test_small_smoothing_is_certified():
     assert certificate.reversed_pairs.shape == certificate.ties.shape == (0, 2)
 
 
+def test_equal_targets_have_no_smaller_one():
+    certificate = certify_arrival_order([4, 4, 1], 1e-6, 0.003)
+    assert certificate.pairs.tolist() == [[0, 2], [1, 2]]
+    assert certificate.ties.tolist() == [[0, 1]]
+    assert certificate.smaller_first
+    turn = critical_smoothing(4.0, 1.0, 1e-6)  # there unequal targets tie
+    assert not certify_arrival_order([4, 1], 1e-6, turn).smaller_first
+
+
 def test_large_smoothing_turns_the_order():
     certificate = certify_arrival_order([4, 1, 0.25], 1e-6, 0.1)
     np.testing.assert_allclose(certificate.times, [2.07033, 1.53825, 3.48018], atol=5e-6)
