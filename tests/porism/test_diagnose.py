@@ -1,3 +1,4 @@
+import functools
 import json
 import subprocess
 import sys
@@ -5,21 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from porism.cli import main
-
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = main(["diagnose", *map(str, words)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(shell):
+    return functools.partial(shell, "diagnose")
 
 
 @pytest.fixture

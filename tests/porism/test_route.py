@@ -1,5 +1,6 @@
 """`porism route fit|eval|certify|bidder`: what they tell is the library's, and one line for what is wrong."""
 
+import functools
 import json
 import math
 import subprocess
@@ -31,15 +32,8 @@ REFINED = CHEAP + 0.7 * (Y - CHEAP)
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = main(["route", *map(str, words)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(shell):
+    return functools.partial(shell, "route")
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """`porism route fit` on files with groups that do not fit, and on outputs that are inputs."""
 
+import functools
+
 import numpy as np
 import pytest
-
-from porism.cli import main
 
 n, K = 60, 3
 rng = np.random.default_rng(0)
@@ -12,15 +12,8 @@ Y = X @ rng.normal(size=(4, K)) + 0.1 * rng.normal(size=(n, K))
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = main(["route", *words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(shell):
+    return functools.partial(shell, "route")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`porism route run`: the router's own decisions, a dialogue, bad lines, a pipe that is held open."""
 
 import dataclasses
+import functools
 import io
 import json
 import select
@@ -11,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 
-from porism.cli import main
 from porism.theory.pandora import Router, fit_router
 
 n, K, p = 300, 3, 4
@@ -24,15 +24,8 @@ REFINED = CHEAP + 0.7 * (Y - CHEAP)
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = main(["route", *words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(shell):
+    return functools.partial(shell, "route")
 
 
 @pytest.fixture

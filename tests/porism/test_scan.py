@@ -1,9 +1,9 @@
+import functools
 import json
 
 import numpy as np
 import pytest
 
-from porism.cli import main
 from porism.theory.pattern import masks, pattern_distance
 from porism.theory.pattern.nulls import pattern_null
 
@@ -11,16 +11,9 @@ A = np.kron(np.eye(2), np.ones((3, 3)))[[0, 3, 1, 4, 2, 5]][:, [0, 3, 1, 4, 2, 5
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def call(shell):
     np.save("a.npy", A)
-
-    def run(*words):
-        code = main(["scan", *words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return functools.partial(shell, "scan")
 
 
 def test_json_is_the_library(call):
