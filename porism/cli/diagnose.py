@@ -67,12 +67,6 @@ def diagnose(
     from porism.sims.diagnose import diagnose as run
     from porism.sims.diagnose.result import ALPHA
 
-    if ALPHA * (n_null + 1) < 1 and {"heads", "all"} & set(aspect or ["all"]):
-        typer.echo(
-            f"porism diagnose: warning: --n-null {n_null} allows no p-value below 1/{n_null + 1}, so no head "
-            f"passes at {ALPHA:g}; raise it",
-            err=True,
-        )
     try:
         found = run(
             model,
@@ -94,6 +88,12 @@ def diagnose(
         )
     except (ValueError, TypeError, NotImplementedError) as error:  # the last is of a kind of model: bad input
         raise ValueError(as_options(str(error), diagnose, WORDS)) from error
+    if ALPHA * (n_null + 1) < 1 and {"heads", "all"} & set(aspect or ["all"]):
+        typer.echo(
+            f"porism diagnose: warning: --n-null {n_null} allows no p-value below 1/{n_null + 1}, so no head "
+            f"passes at {ALPHA:g}; raise it",
+            err=True,
+        )
     if out is not None:
         found.save(out)
     if html is not None:

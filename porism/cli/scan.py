@@ -91,15 +91,15 @@ def scan(
         else:
             if text is None:
                 raise ValueError("--model needs --text FILE: the heads are read while the model reads a text")
+            options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed}
+            options |= {"order": order or "none", "strip_sinks": strip_sinks}
+            result = _in_words(_model, Path(str(model)), text, mask, max_tokens, options)
             if alpha * (n_null + 1) < 1:
                 typer.echo(
                     f"porism scan: warning: --n-null {n_null} allows no p-value below 1/{n_null + 1}, so no "
                     f"head passes --alpha {alpha:g}; raise one of them",
                     err=True,
                 )
-            options = {"mass": mass, "null": null, "n_null": n_null, "random_state": seed}
-            options |= {"order": order or "none", "strip_sinks": strip_sinks}
-            result = _in_words(_model, Path(str(model)), text, mask, max_tokens, options)
     for message in dict.fromkeys(str(doubt.message) for doubt in doubts if _ours(doubt)):
         typer.echo(f"porism scan: warning: {as_options(message, scan, WORDS)}", err=True)
     if plot is not None:
