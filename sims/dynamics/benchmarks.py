@@ -57,7 +57,7 @@ def area_of_a_basin() -> dict[str, Any]:
     )
     s, d = _grid((np.arange(SIDE) + 0.5) / SIDE)
     midpoints = float((d > _model().separatrix()(s)).mean())
-    errors = {"error": found[0], "peer_error": found[1], "midpoints_error": midpoints}
+    errors = {"our_error": found[0], "peer_error": found[1], "midpoints_error": midpoints}
     return row | {name: abs(value - AREA) for name, value in errors.items()}
 
 
