@@ -32,8 +32,8 @@ def _grid(side: Floats) -> Floats:
 def area_of_a_basin() -> dict[str, Any]:
     """Area of the basin of low skill beside 40 000 starts of a grid run forward, 3 000 steps each.
 
-    ``our_error`` and ``peer_error`` are distances from a run of 30 digits. ``midpoints_error`` is what a grid of
-    midpoints would give in place of one with its edges, if it judged every start rightly.
+    ``our_error`` and ``peer_error`` are distances from a run of 30 digits. ``midpoints_error`` is what a grid
+    of midpoints would give in place of one with its edges, if it judged every start rightly.
     """
     starts = _grid(np.linspace(0, 1, SIDE))
     found: list[float] = []
