@@ -15,6 +15,7 @@ from porism.theory.alignment import _estimators, _inputs, _pca
 __all__ = ["AlignmentResult", "alignment_coefficient"]
 
 _IGNORED = -100  # the label that torch's losses skip
+_FLAT = "the features have no variance"
 _DETECTED = 2.0
 
 
@@ -202,7 +203,7 @@ def alignment_coefficient(
     job = _estimators.Job(rows, codes.astype(np.int64), counts, r, weights, repeats, projector, rng)
     reason, value, captured = "", math.nan, math.nan
     if _pca.has_no_variance(rows, eps):
-        reason = "the features have no variance"
+        reason = _FLAT
     elif estimator in _inputs.FOLDED:
         value, captured = job.crossfit() if estimator == "crossfit" else job.posterior()
         if math.isnan(captured):
@@ -213,7 +214,7 @@ def alignment_coefficient(
             reason = job.reason
     if reason:
         _complain(f"{reason}; rho is undefined", on_degenerate)
-    flat = reason == "the features have no variance"
+    flat = reason == _FLAT
     z = math.nan if flat else job.signal(estimator not in _inputs.FOLDED)
     low, high = job.interval(value) if ci and not flat else (math.nan, math.nan)
     by_construction = estimator == "plugin" and job.complete and not reason

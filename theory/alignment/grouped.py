@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from porism.errors import NumericalWarning
 from porism.theory.alignment import _estimators, _inputs, _pca
-from porism.theory.alignment.coefficient import AlignmentResult, alignment_coefficient
+from porism.theory.alignment.coefficient import (
+    _DETECTED,
+    _FLAT,
+    AlignmentResult,
+    alignment_coefficient,
+)
 
 __all__ = ["grouped_coefficient", "sample_means"]
-
-_FLAT = "the features have no variance"
 
 
 class _Job(_estimators.Job):
@@ -154,5 +157,5 @@ def grouped_coefficient(
         predicted_gain=job.predicted_gain(),
         n_random=job.n_random,
         reason="no between-class scatter was found in held-out rows" if lost else "",
-        signal_detected=bool(found.signal_z >= 2) and not lost,
+        signal_detected=bool(found.signal_z >= _DETECTED) and not lost,
     )
