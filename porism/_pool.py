@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -59,13 +60,17 @@ def connect(scheduler: Any, workers: int = 1) -> Iterator[Any]:
             "scheduler must be an address such as 'tcp://127.0.0.1:8786' or a distributed.Client, "
             f"got {type(scheduler).__name__}; pass one of them"
         )
+    client, why = None, ""
     try:
         client = distributed.Client(scheduler, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:  # no answer, no such host, no address at all
+        why = str(error)
+    if client is None:
+        gc.collect()  # what is left closes itself, which would block the next client in the midst of its start
         raise ConnectionError(
-            f"scheduler must be the address of a running one, got {scheduler!r}, which did not answer within "
-            f"{TIMEOUT:g} s; start one with `dask scheduler`, which prints its address"
-        ) from error
+            f"scheduler must be the address of a running one, got {scheduler!r}: {why}; "
+            "start one with `dask scheduler`, which prints its address"
+        )
     with client:
         _look(client)
         yield client

@@ -105,9 +105,7 @@ def narrow(matrix: "ScoreMatrix", name: str, count: int | None) -> "Floats | Non
     return matrix.features[:, :count]
 
 
-def folded(
-    matrix: "ScoreMatrix", path: Path, column: str | None, folds: int
-) -> "NDArray[np.str_] | None":
+def folded(matrix: "ScoreMatrix", path: Path, column: str | None, folds: int) -> "NDArray[np.str_] | None":
     """Groups of the rows, refused where they are fewer than folds."""
     if column == "none" or matrix.groups is None:
         return None
@@ -229,22 +227,3 @@ def doubts(verb: Callable[..., object], name: str = "") -> Iterator[None]:
     ours = (str(doubt.message) for doubt in doubts if issubclass(doubt.category, UserWarning))
     for message in dict.fromkeys(ours):
         typer.echo(f"porism route {name or verb.__name__}: warning: {message}", err=True)
-
-
-def kind(path: Path | None) -> str:
-    kind = "png" if path is None else path.suffix.lstrip(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name if path else ''!r}")
-    return kind
-
-
-def draw(path: Path, kind: str, draw: Any) -> None:
-    from matplotlib.figure import Figure
-
-    from porism.checks import write_atomic
-    from porism.sims.style import style
-
-    with style():
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
-        draw(figure)
-        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from porism.cli.common import as_options
+from porism.cli.common import as_options, check_outputs, check_picture, draw
 
 if TYPE_CHECKING:
-    from porism.theory.partition import Certificate, Decision, SmallCoalitions
+    from porism.theory.partition import Decision, SmallCoalitions
 
 __all__ = ["certify"]
 
@@ -81,6 +81,8 @@ def certify(
     """
     from porism.theory.partition import MonotoneClass, Semivalue, UtilityTable, certify_partition
 
+    check_picture(plot)
+    check_outputs(plot, None if str(json) == "-" else json, inputs=(table,))
     try:
         decision = _decision(top_k, sign, threshold, above_mean, blocks)
         small = _small(small_below, small_values, small_bounds)
@@ -109,7 +111,7 @@ def certify(
     for doubt in doubts:
         typer.echo(f"porism certify: warning: {as_options(str(doubt.message), certify, WORDS)}", err=True)
     if plot is not None:
-        _draw(certificate, plot)
+        draw(plot, lambda figure: certificate.plot(figure.subplots()))
     if json is not None and str(json) != "-":
         certificate.to_json(json)
     if str(json) == "-":
@@ -169,16 +171,3 @@ def _small(below: int | None, values: str, bounds: str | None) -> "SmallCoalitio
     except ValueError:
         raise ValueError(f"--small-bounds must look like 0,1, got {bounds!r}") from None
     return SmallCoalitions(below, values, (low, high))
-
-
-def _draw(certificate: "Certificate", path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    from porism.checks import write_atomic
-
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    certificate.plot(figure.subplots())
-    kind = path.suffix.lstrip(".").lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name!r}")
-    write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))

@@ -14,8 +14,11 @@ import typer
 from typer.models import OptionInfo
 
 from porism._show import show
+from porism.checks import write_atomic
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from porism.claims import Claim
 
 __all__ = [
@@ -28,7 +31,10 @@ __all__ = [
     "Workers",
     "as_options",
     "check_outputs",
+    "check_picture",
+    "draw",
     "echo_json",
+    "reason",
     "scrub",
     "select",
     "table",
@@ -64,10 +70,14 @@ def select(names: Sequence[str] | None) -> "list[Claim]":
 
 
 def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
-    """Refuse, before any work, to write over an input, or where nothing can be written."""
+    """Refuse, before any work, to write over an input or another output, or where nothing can be written."""
+    seen: set[str] = set()
     for path in paths:
         if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
             continue  # a pipe or a device takes what it takes
+        if (place := os.path.realpath(path)) in seen:
+            raise ValueError(f"{path} is asked for twice; give each output a name of its own")
+        seen.add(place)
         for given in inputs:
             if given is not None and path.exists() and given.exists() and path.samefile(given):
                 raise ValueError(f"{path} is an input, and would be overwritten; choose another name")
@@ -78,6 +88,25 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
             code = errno.EACCES
         if code:
             raise OSError(code, os.strerror(code), str(path))
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse, before any work, a name for a picture that says no format we draw."""
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name!r}")
+
+
+def draw(path: Path, work: Callable[["Figure"], object]) -> None:
+    """Let `work` fill a figure in our style, and write it whole or not at all."""
+    from matplotlib.figure import Figure
+
+    from porism.sims.style import style
+
+    with style():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        work(figure)
+        kind = path.suffix.lstrip(".").lower()
+        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
 
 
 def as_options(text: str, verb: Callable[..., object], words: Mapping[str, str] | None = None) -> str:
@@ -127,3 +156,10 @@ def scrub(text: str) -> str:
     """Cut folders off absolute paths, and memory addresses off reprs."""
     text = re.sub(r"(?<![\w.:/])(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", "", text)
     return re.sub(r"\b0x[0-9a-f]{6,}\b", "0x0", text)
+
+
+def reason(problem: BaseException) -> str:
+    """Say in one line what went wrong; of a failed notebook cell, what it raised."""
+    kind = getattr(problem, "ename", type(problem).__name__)  # nbclient's; its message is the whole cell
+    lines = [line for line in str(getattr(problem, "evalue", problem)).splitlines() if line.strip()]
+    return scrub(f"{kind}: {lines[0]}" if lines else kind)

@@ -11,7 +11,7 @@ import typer
 from porism._files import read_text
 from porism.checks import one_of, require, write_atomic
 from porism.claims import SCALES
-from porism.cli.common import Scale, scrub
+from porism.cli.common import Scale, reason, scrub
 
 __all__ = ["notebooks"]
 
@@ -50,8 +50,17 @@ def notebooks(
         if stale:
             raise typer.Exit(1)
         return
+    raised = require("nbclient", "lab").exceptions
+    failed = []
     for script in tqdm(chosen.values(), desc="notebooks", unit="notebook"):
-        write(execute(script, scale), script.with_suffix(".ipynb"))
+        try:
+            write(execute(script, scale), script.with_suffix(".ipynb"))
+        except (raised.CellControlSignal, raised.DeadKernelError) as problem:  # the others go on
+            failed.append(f"failed: {script.name}: {reason(problem)}")
+    for line in failed:
+        typer.echo(line)
+    if failed:
+        raise typer.Exit(1)
 
 
 def find(folder: Path | None = None) -> dict[str, Path]:

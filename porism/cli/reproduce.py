@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from porism import checks
-from porism.cli.common import Modules, Scale, Scheduler, Seed, Workers, scrub
+from porism.cli.common import Modules, Scale, Scheduler, Seed, Workers, reason
 
 __all__ = ["reproduce"]
 
@@ -93,13 +93,14 @@ def reproduce(
 
     page = report.page(chosen, outcomes, steps["figures"], steps["notebooks"], out / "figures", scale, seed)
     checks.write_atomic(out / "index.html", lambda stream: stream.write(page.encode()))
-    broken = [f"{s.module}/{s.name}" for part in steps.values() for s in part if s.error]
-    broken += [outcome.claim.id for outcome in outcomes if not outcome.ok]
+    broken = [f"{s.module}/{s.name}: {s.error}" for part in steps.values() for s in part if s.error]
+    broken += [f"{o.claim.id}: {[*o.error.splitlines(), 'not as stated'][0]}" for o in outcomes if not o.ok]
     typer.echo(
         f"{out / 'index.html'}: {len(outcomes)} claims, {len(figures)} figures, {len(scripts)} notebooks"
     )
+    for line in broken:
+        typer.echo(f"failed: {line}")
     if broken:
-        typer.echo(f"failed: {', '.join(broken)}")
         raise typer.Exit(1)
 
 
@@ -138,7 +139,7 @@ def _draw(module: str, name: str, scale: str, seed: int) -> tuple[Step, dict[str
 def _keep(module: str, name: str, found: Any, folder: Path) -> Step:
     """Write the files of a figure; an exception in its place tells why a cluster has none."""
     if isinstance(found, Exception):
-        return Step(module, name, name, 0.0, scrub(f"{type(found).__name__}: {found}"))
+        return Step(module, name, name, 0.0, reason(found))
     step, files = found
     for kind, content in files.items():
         checks.write_atomic(folder / f"{module}_{name}.{kind}", functools.partial(_put, content))
@@ -161,8 +162,5 @@ def _step(module: str, name: str, caption: str, work: Callable[[], None]) -> Ste
     try:
         work()
     except Exception as problem:  # one failure must not cost the page
-        kind = type(problem).__name__
-        lines = [line for line in str(problem).splitlines() if line.strip()] or [""]
-        # the message of a failed cell begins with its source and ends with what went wrong
-        error = scrub(lines[-1] if kind == "CellExecutionError" else f"{kind}: {lines[0]}")
+        error = reason(problem)
     return Step(module, name, caption, time.perf_counter() - start, error)

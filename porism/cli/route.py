@@ -10,7 +10,7 @@ import typer
 
 from porism._show import plain
 from porism.cli import _routing as files
-from porism.cli.common import AsJson, Seed, check_outputs, echo_json, table
+from porism.cli.common import AsJson, Seed, check_outputs, check_picture, draw, echo_json, table
 
 __all__ = ["route"]
 
@@ -204,7 +204,7 @@ def evaluate(
 
     from porism.cli._judge import judge
 
-    kind = files.kind(plot)
+    check_picture(plot)
     check_outputs(plot, inputs=(router, data, features))
     wanted = [word.strip() for word in policies.split(",")]
     for word in wanted:
@@ -236,7 +236,7 @@ def evaluate(
     if plot is not None:
         from porism.cli._judge import draw_curve
 
-        files.draw(plot, kind, lambda figure: draw_curve(figure.subplots(), found))
+        draw(plot, lambda figure: draw_curve(figure.subplots(), found))
     if json:
         echo_json(plain(found))
         return
@@ -372,7 +372,7 @@ def bidder(
 
     from porism.theory.pandora import bidder_statics
 
-    kind = files.kind(plot)
+    check_picture(plot)
     check_outputs(plot)
     if price not in ("raw", "shrunk", "both"):
         raise ValueError(f"--price must be raw, shrunk or both, got {price!r}")
@@ -391,7 +391,7 @@ def bidder(
     if plot is not None:
         from porism.cli._judge import draw_bidder
 
-        files.draw(plot, kind, lambda figure: draw_bidder(figure, found, name))
+        draw(plot, lambda figure: draw_bidder(figure, found, name))
     if json:
         fixed = {key: value for key, value in values.items() if key != name}
         echo_json(plain({"parameters": fixed, "rows": found}))

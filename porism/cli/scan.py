@@ -11,8 +11,8 @@ import typer
 
 from porism import _files
 from porism._show import plain
-from porism.checks import probability, write_atomic
-from porism.cli.common import AsJson, Seed, as_options, check_outputs, echo_json
+from porism.checks import probability
+from porism.cli.common import AsJson, Seed, as_options, check_outputs, check_picture, draw, echo_json
 
 if TYPE_CHECKING:
     from porism.sims.pattern import HeadRecords
@@ -66,7 +66,7 @@ def scan(
         raise ValueError(
             "give either FILE or --model FOLDER, got " + ("neither" if matrix is None else "both")
         )
-    kind = None if plot is None else _kind(plot)
+    check_picture(plot)
     check_outputs(plot, inputs=(matrix, text))
     probability("--alpha", alpha)
     if matrix is not None:
@@ -103,7 +103,8 @@ def scan(
     for message in dict.fromkeys(str(doubt.message) for doubt in doubts if _ours(doubt)):
         typer.echo(f"porism scan: warning: {as_options(message, scan, WORDS)}", err=True)
     if plot is not None:
-        _draw(result, plot, str(kind), {} if matrix is not None else {"alpha": alpha})
+        shown = {} if matrix is not None else {"alpha": alpha}
+        draw(plot, lambda figure: result.plot(figure.subplots(), **shown))
     if json:
         echo_json(_table(result) if matrix is not None else _heads(result, alpha))
     else:
@@ -189,29 +190,11 @@ def _heads(result: "HeadRecords", alpha: float) -> dict[str, Any]:
     }
 
 
-def _draw(result: Any, path: Path, kind: str, options: dict[str, Any]) -> None:
-    from matplotlib.figure import Figure
-
-    from porism.sims.style import style
-
-    with style():
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
-        result.plot(figure.subplots(), **options)
-        write_atomic(path, lambda stream: figure.savefig(stream, format=kind, dpi=150))
-
-
 def _refuse(use: str, options: tuple[str, ...], given: tuple[bool, ...]) -> None:
     wrong = [option for option, there in zip(options, given, strict=True) if there]
     if wrong:
         goes, them = ("goes", "it") if len(wrong) == 1 else ("go", "them")
         raise ValueError(f"{' and '.join(wrong)} {goes} only with {use}; leave {them} out")
-
-
-def _kind(path: Path) -> str:
-    kind = path.suffix.lstrip(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"--plot must end in .png, .svg or .pdf, got {path.name!r}")
-    return kind
 
 
 def _ours(doubt: warnings.WarningMessage) -> bool:

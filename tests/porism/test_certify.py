@@ -111,6 +111,8 @@ def test_verdicts(folder, capsys, words, code, lines):
         ("broken.csv --top-k 1 --ties weak --epsilon 1", ": --epsilon 1.0 needs --target population"),
         ("broken.csv --top-k 1 --plot a.xyz", "--plot must end in"),
         ("broken.csv --top-k 1 --json nowhere/c.json", "nowhere"),
+        ("broken.json --top-k 1 --json broken.json", "broken.json is an input, and would be overwritten"),
+        ("broken.csv --top-k 1 --json c.png --plot c.png", "c.png is asked for twice"),
         (
             "lacking.csv --top-k 2",
             "lacks 1 of 16 coalitions: {0}; evaluate them, or use --missing range or --target estimate\n",

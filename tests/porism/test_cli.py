@@ -234,6 +234,11 @@ def test_outputs_are_checked_before_the_work(tmp_path):
     check_outputs(None, tmp_path / "new.csv", given, inputs=[None, tmp_path / "none.csv"])
     with pytest.raises(ValueError, match=r"link\.csv is an input, and would be overwritten; choose another"):
         check_outputs(other, inputs=[given])
+    new, link = tmp_path / "new.csv", tmp_path / "again.csv"
+    link.symlink_to(new)
+    with pytest.raises(ValueError, match=r"again\.csv is asked for twice; give each output a name"):
+        check_outputs(new, None, link)
+    check_outputs(Path("/dev/null"), Path("/dev/null"))
     with pytest.raises(FileNotFoundError):
         check_outputs(tmp_path / "no" / "new.csv")
     with pytest.raises(IsADirectoryError):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +166,33 @@ def test_places_where_nothing_can_be_written(here, name, place):
     assert tree(here) == before
 
 
+@linux
+@pytest.mark.parametrize("name", [*SMALL, *PLOTS[-1:], *LAB])
+def test_a_folder_that_may_only_be_read(here, tmp_path, needs, name):
+    """A process of its own, which permissions bind also where the tests run as root."""
+    if name in ("reproduce", "notebooks"):
+        needs("nbclient")
+    (here / "locked").mkdir()
+    folder = here / ("scripts" if name == "notebooks" else "locked")
+    words = words_of(name, "locked/out")
+    code = FAKE.format(place=str(tmp_path / "sims")) + RUN
+    command = [sys.executable, "-c", code, *words]
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            pytest.skip("root, without setpriv")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *command]
+    before = tree(here)
+    folder.chmod(0o555)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        folder.chmod(0o755)
+    check(words, done.returncode, "", done.stderr.splitlines()[-1] + "\n", refused=True)
+    assert "Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert tree(here) == before
+
+
 @pytest.mark.parametrize("name", [*SMALL, *PLOTS])
 def test_a_folder_in_place_of_the_file(here, name):
     words = words_of(name, "out")
@@ -239,12 +267,17 @@ def fsync(handle):
 
 os.fsync = fsync
 {before}
-from porism.cli import main
-sys.exit(main(sys.argv[1:]))
 """
 FAKE = """
 from porism import sims
 sims.__path__ = [*sims.__path__, {place!r}]
+"""
+
+
+RUN = """
+import sys
+from porism.cli import main
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -261,7 +294,7 @@ def test_an_interrupt_in_the_middle_of_a_write(here, tmp_path, needs, name):
         needs("nbclient")
     file = put_old(here, name)
     before = tree(here)
-    code = WAIT.format(before=FAKE.format(place=str(tmp_path / "sims")))
+    code = WAIT.format(before=FAKE.format(place=str(tmp_path / "sims"))) + RUN
     command = [sys.executable, "-c", code, *words_of(name, "out")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, preexec_fn=restore, **pipes) as program:

@@ -45,12 +45,22 @@ def test_check_finds_a_pair_out_of_step(pair, capsys):
     assert capsys.readouterr().out == "99_fake.py and its .ipynb are out of step; run `porism notebooks`\n"
 
 
-def test_a_failing_cell_leaves_the_old_pair(pair, capsys):
+def test_a_failing_cell_leaves_the_old_pair_and_costs_no_other(pair, capsys):
     build(pair)
     old = pair.read_bytes()
     pair.with_suffix(".py").write_text("# %%\n1 / 0\n")
-    assert build(pair) != 0
+    pair.with_name("98_other.py").write_text("# %%\nprint('fine')\n")
+    capsys.readouterr()
+    assert build(pair) == 1
     assert pair.read_bytes() == old
+    assert capsys.readouterr().out == "failed: 99_fake.py: ZeroDivisionError: division by zero\n"
+    assert "fine" in pair.with_name("98_other.ipynb").read_text(), "the others go on"
+
+
+def test_a_cell_that_raises_without_a_word_has_its_kind(pair, capsys):
+    pair.with_suffix(".py").write_text("# %%\nassert False\n")
+    assert build(pair) == 1
+    assert capsys.readouterr().out == "failed: 99_fake.py: AssertionError\n"
 
 
 def test_too_large(pair, capsys):

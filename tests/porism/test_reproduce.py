@@ -98,7 +98,10 @@ def test_one_failure_does_not_cost_the_page(reproduce, fake, tmp_path):
     code, out, said = reproduce()
     page = (out / "index.html").read_text()
     assert code == 1
-    assert "failed: fake/F2, fake/99_fake.ipynb" in said.out
+    lines = said.out.splitlines()
+    assert "failed: fake/F2: OSError: no file data.csv" in lines
+    assert "failed: fake/99_fake.ipynb: ZeroDivisionError: division by zero" in lines
+    assert "\x1b" not in page
     assert "OSError: no file data.csv" in page
     assert "division by zero" in page
     assert (out / "figures" / "fake_F1.png").exists()
