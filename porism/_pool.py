@@ -66,7 +66,7 @@ def connect(scheduler: Any, workers: int = 1) -> Iterator[Any]:
     except (OSError, ValueError, TypeError) as error:  # no answer, no such host, no address at all
         why = str(error)
     if client is None:
-        gc.collect()  # what is left closes itself, which would block the next client in the midst of its start
+        gc.collect()  # what is left closes itself; later that could block the start of another client
         raise ConnectionError(
             f"scheduler must be the address of a running one, got {scheduler!r}: {why}; "
             "start one with `dask scheduler`, which prints its address"
