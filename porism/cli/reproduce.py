@@ -95,9 +95,9 @@ def reproduce(
     checks.write_atomic(out / "index.html", lambda stream: stream.write(page.encode()))
     broken = [f"{s.module}/{s.name}: {s.error}" for part in steps.values() for s in part if s.error]
     broken += [f"{o.claim.id}: {[*o.error.splitlines(), 'not as stated'][0]}" for o in outcomes if not o.ok]
-    typer.echo(
-        f"{out / 'index.html'}: {len(outcomes)} claims, {len(figures)} figures, {len(scripts)} notebooks"
-    )
+    done = f"{len(outcomes)} claims, {len(figures)} figures, {len(scripts)} notebooks"
+    here = "" if owners else " (their folder comes with a checkout; --notebooks names one)"
+    typer.echo(f"{out / 'index.html'}: {done}{here}")
     for line in broken:
         typer.echo(f"failed: {line}")
     if broken:

@@ -108,6 +108,13 @@ def test_one_failure_does_not_cost_the_page(reproduce, fake, tmp_path):
     assert not list((out / "figures").glob("*F2*"))
 
 
+def test_a_folder_without_notebooks_is_told(reproduce, tmp_path):
+    (tmp_path / "none").mkdir()
+    code, _, said = reproduce("--notebooks", str(tmp_path / "none"))
+    assert code == 0
+    assert "3 claims, 1 figures, 0 notebooks (their folder comes with a checkout; --notebooks" in said.out
+
+
 def test_an_interrupted_run_keeps_what_is_done(reproduce, fake, tmp_path, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
