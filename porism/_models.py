@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "check_ids",
     "is_causal",
+    "is_cross",
     "is_linear",
     "is_mapping",
     "keywords",
@@ -35,6 +36,7 @@ FIRST = frozenset(
     )
 )
 # fmt: on
+CROSS = frozenset(("encoder_attn", "crossattention", "cross_attn", "cross_attention", "encdecattention"))
 MASKS, INPUTS = ("attention_mask", "key_mask"), ("input_ids", "inputs_embeds", "x")
 Mask = NDArray[np.bool_]
 
@@ -52,13 +54,18 @@ def is_linear(module: Any) -> bool:
     return ("Linear" in kind or kind == "Conv1D") and getattr(getattr(module, "weight", None), "ndim", 0) == 2
 
 
+def is_cross(name: str) -> bool:
+    """Whether a module is part of a cross-attention, which decoders used by themselves do not run."""
+    return any(part.casefold() in CROSS for part in name.split("."))
+
+
 def known_maps(model: Any) -> dict[str, Any]:
     """Of each block the query map and the first map of its MLP, by name, where their names are known."""
     modules = dict(model.named_modules())
     found: dict[tuple[str, str], str] = {}
     for name, module in modules.items():
         parent, _, last = name.rpartition(".")
-        if ".experts." in name or not is_linear(module):
+        if ".experts." in name or is_cross(name) or not is_linear(module):
             continue
         if last in QUERIES:
             found.setdefault((parent, "query"), name)
@@ -99,6 +106,8 @@ def refuse(model: Any) -> None:
         raise NotImplementedError("encoder-decoder models are not supported; pass the encoder alone")
     if getattr(config, "add_cross_attention", False):
         raise NotImplementedError("cross-attention is not supported; pass a model without it")
+    if getattr(model, "main_input_name", None) == "pixel_values":
+        raise NotImplementedError("images are not supported: pixels have no axis of tokens; pass text")
     if type(model).__name__ == "OptimizedModule":
         raise NotImplementedError("a model of torch.compile is not supported; pass the model itself")
     adapter = getattr(model, "active_peft_config", None)
@@ -111,7 +120,7 @@ def is_causal(model: Any) -> bool:
     found = {
         name: bool(module.is_causal)
         for name, module in model.named_modules()
-        if isinstance(getattr(module, "is_causal", None), bool)
+        if isinstance(getattr(module, "is_causal", None), bool) and not is_cross(name)
     }
     if not found and isinstance(getattr(getattr(model, "config", None), "causal", None), bool):
         return bool(model.config.causal)

@@ -28,11 +28,25 @@ def load_model(
     with _quiet(transformers):
         try:
             load = getattr(transformers, kind).from_pretrained
-            return load(path, use_safetensors=True, **OPTIONS, **options).eval()
+            found, told = load(path, use_safetensors=True, output_loading_info=True, **OPTIONS, **options)
         except MemoryError:
             raise
         except Exception as error:  # each library on the way refuses damaged files in its own way
             raise ValueError(f"{what} folder {path.name!r} cannot be loaded: {first_line(error)}") from error
+    lost = sorted(key for key in told["missing_keys"] if _in_block(key))
+    own = next(iter(getattr(found.config, "architectures", None) or []), kind)
+    if lost and kind == "AutoModel" and hasattr(transformers, str(own)):  # a part that has its own class
+        return load_model(folder, own, what, **options)
+    if lost:  # they would be drawn at random; heads and poolers may be
+        raise ValueError(
+            f"{what} folder {path.name!r} lacks {len(lost)} weights of {type(found).__name__}, such as "
+            f"{lost[0]}; save it whole, or pass the model object"
+        )
+    return found.eval()
+
+
+def _in_block(key: str) -> bool:
+    return "embed" in key or any(part.isdigit() for part in key.split("."))
 
 
 def load_tokenizer(folder: str | os.PathLike[str]) -> Any:

@@ -111,7 +111,8 @@ def _read_mtx(path: Path) -> Any:
 def _read_csv(path: Path) -> Any:
     """Comma-separated numbers, with or without a line of names, and a column of names or of row numbers.
 
-    A column of numbers is one of row numbers where the line of names leaves it blank, as R and pandas write.
+    A column of numbers is one of row numbers where the line of names leaves it blank, as R and pandas write;
+    so are both where both count, as pandas writes a matrix without names.
     """
     rows = [row for _, row in csv_rows(path) if any(cell.strip() for cell in row)]
     if not rows:
@@ -124,18 +125,25 @@ def _read_csv(path: Path) -> Any:
             float(cell)
         except ValueError:
             return False
-        return True
+        return "_" not in cell
+
+    def counted(cells: list[str]) -> bool:
+        begin, words = int(cells[0].strip() != "0"), [cell.strip() for cell in cells]
+        return len(words) > 1 and words == [str(k) for k in range(begin, begin + len(words))]
 
     head, blank = rows[0], not rows[0][0].strip()
     if not number(head[0]):  # names of the columns, or a name of the row
         labelled = not any(number(row[0]) for row in rows[1:])
         named = any(cell.strip() and not number(cell) for cell in head[1:] or head)  # a blank is a gap
-        if len(rows) > 1 and (named or (blank and labelled)):
+        numbered = len(rows) > 1 < len(head) and counted(head[1:]) and counted([row[0] for row in rows[1:]])
+        if len(rows) > 1 and (named or numbered or (blank and labelled)):
             rows = rows[1:]
-        if len(head) > 1 and (labelled or (named and blank)):
+        if len(head) > 1 and (labelled or numbered or (named and blank)):
             rows = [row[1:] for row in rows]
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             if not number(cell):
-                raise ValueError(f"{cell[:20]!r} in row {i}, column {j} is no number")
+                alone = len(row) == 1 and len(cell.replace(";", " ").split()) > 1
+                hint = "; separate cells by commas" if alone else ""
+                raise ValueError(f"{cell[:20]!r} in row {i}, column {j} is no number{hint}")
     return np.array(rows, dtype=np.float64)

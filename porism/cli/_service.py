@@ -141,12 +141,14 @@ def lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
             yield number, line
 
 
-def queries(stream: IO[bytes], fitted: "FittedRouter", name: str) -> "NDArray[np.float64]":
+def queries(
+    stream: IO[bytes], fitted: "FittedRouter", names: tuple[str, ...], name: str
+) -> "NDArray[np.float64]":
     """Cheap estimates of all queries in a file of such lines, shape (n, K)."""
     found = []
     for number, line in lines(stream):
         try:
-            found.append(Query(_parse(line), fitted, fitted.names).m)
+            found.append(Query(_parse(line), fitted, names).m)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{name} line {number}: {error}") from None
     if not found:
@@ -158,7 +160,7 @@ def _parse(line: bytes | None) -> dict[str, Any]:
     if line is None:
         raise ValueError(f"the line has more than {LONGEST} bytes; send one query a line")
     try:
-        body = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant)
+        body = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_different)
     except UnicodeDecodeError as error:
         raise ValueError(f"the line is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -172,6 +174,15 @@ def _parse(line: bytes | None) -> dict[str, Any]:
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is no JSON; null marks a refinement that failed")
+
+
+def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in body:
+            raise ValueError(f"an object has the key {key[:40]!r} twice")
+        body[key] = value
+    return body
 
 
 def _label(body: dict[str, Any]) -> Any:

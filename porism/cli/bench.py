@@ -37,7 +37,7 @@ def bench(
     from porism import sims
 
     known = sims.modules()
-    chosen = [one_of("MODULE", name, known) for name in modules or known]
+    chosen = [one_of("MODULE", name, known) for name in dict.fromkeys(modules or known)]
     tasks = [
         (name, task)
         for name in chosen

@@ -276,7 +276,7 @@ def certify(
 
     For each query and specialist: is one refinement of it worth its cost, for all nu within nu (1 -+ R)?
     Queries are those of the fit by their out-of-fold estimates, or those of --query or --data. undecided:
-    the answer depends on nu.
+    the answer depends on nu. Of a file that Router.save wrote the fit and the names count, not its costs.
 
     Example: porism route certify r.npz --nu-rel 0.2 --cost 0.004
     """
@@ -296,14 +296,15 @@ def certify(
         raise ValueError("give --query or --data, not both")
     if features is not None and data is None:
         raise ValueError("--features belong to --data; give its scores too")
-    fitted, _ = files.load(router)
-    K = len(fitted.names)
+    fitted, saved = files.load(router)
+    names = fitted.names if saved is None else saved.names
+    K = len(names)
     m = fitted.m_hat
     if query is not None:
         from porism.cli._service import queries
 
         with query.open("rb") as stream:
-            m = queries(stream, fitted, query.name)
+            m = queries(stream, fitted, names, query.name)
     elif data is not None:
         matrix, given = files.matrix(data, features)
         matrix = files.aligned(matrix, fitted, data.name)
@@ -329,15 +330,14 @@ def certify(
     queries_["undecided"] = len(m) - sum(queries_.values())
     if json:
         each = [
-            {"name": name} | {kind: int(counts[kind][k]) for kind in kinds}
-            for k, name in enumerate(fitted.names)
+            {"name": name} | {kind: int(counts[kind][k]) for kind in kinds} for k, name in enumerate(names)
         ]
         echo_json(
             {"n_queries": len(m), "nu_rel": nu_rel, "cost_rel": cost_rel, "total": total, "queries": queries_,
              "specialists": each}
         )  # fmt: skip
         return
-    rows = [(name, *(int(counts[kind][k]) for kind in kinds)) for k, name in enumerate(fitted.names)]
+    rows = [(name, *(int(counts[kind][k]) for kind in kinds)) for k, name in enumerate(names)]
     typer.echo(table([("specialist", *kinds), *rows, ("all", *total.values())]))
     typer.echo(
         f"{len(m)} queries: {queries_['refine']} surely refine someone first, "

@@ -75,6 +75,11 @@ def scan(
     else:
         for_matrix = (restarts is not None, time_budget is not None, workers > 1)
         _refuse("a matrix in FILE", ("--restarts", "--time-budget", "--workers"), for_matrix)
+        if order == "independent":
+            raise ValueError(
+                "independent reordering of an attention map is not interpretable (rows and columns are the "
+                "same tokens, PD-17); use --order none or common"
+            )
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         result: Any

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism._models import is_linear, known_maps
+from porism._models import is_cross, is_linear, known_maps
 from porism.sims._batches import Batch
 from porism.sims.alignment import _pooling
 from porism.sims.hooks import find_maps, has_slot, maps_of_slot
@@ -243,7 +243,7 @@ def default_modules(model: Any) -> list[str]:
     """Queries or fused projections, values, and the first map of each MLP, in the order of the model."""
     chosen = set(known_maps(model))
     for name, module in model.named_modules():
-        inner = ".experts." in name or ".base_layer" in name
+        inner = ".experts." in name or ".base_layer" in name or is_cross(name)
         if not inner and _pooling.role(name) == "value" and is_linear(module):
             chosen.add(name)
     if not chosen:

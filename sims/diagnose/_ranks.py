@@ -10,14 +10,14 @@ from porism._models import is_linear
 from porism.sims.diagnose.ranks import HiddenRanks
 from porism.theory.token_capacity import effective_rank
 
-__all__ = ["Ranks"]
+__all__ = ["Ranks", "block_names"]
 
 
 class Ranks:
     """Sums of outer products of the states around a common shift, so that centring loses no digits."""
 
     def __init__(self, model: Any, max_bytes: int) -> None:
-        self.blocks = _blocks(model)
+        self.blocks = block_names(model)
         self.names = ["input", *self.blocks] if self.blocks else []
         self.room = int((max_bytes / (8 * max(len(self.names), 1))) ** 0.5)
         self.sums: list[Any] = [None] * len(self.names)
@@ -113,7 +113,7 @@ class Ranks:
         second.addmm_(x.T, x)
 
 
-def _blocks(model: Any) -> list[str]:
+def block_names(model: Any) -> list[str]:
     """Names of the blocks: the list of modules that holds the most of the linear maps, each in an own one."""
     modules = dict(model.named_modules())
     counts: dict[str, dict[str, None]] = {}

@@ -8,7 +8,16 @@ import numpy as np
 from porism.sims.alignment.features import FeatureCollector
 from porism.sims.alignment.report import AlignmentReport, judge_features
 
-__all__ = ["Rho"]
+__all__ = ["Rho", "can_judge"]
+
+
+def can_judge(model: Any, modules: Any) -> bool:
+    """Whether modules are named, or known by their names."""
+    try:
+        FeatureCollector(model, modules)
+    except ValueError:
+        return modules is not None  # and is refused later
+    return True
 
 
 class Rho(FeatureCollector):

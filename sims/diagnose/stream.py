@@ -1,5 +1,6 @@
 """One pass of a model over data, from which every aspect of a diagnosis is taken."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,10 +15,11 @@ from porism.sims.alignment.report import judge_features
 from porism.sims.diagnose import _data, _load
 from porism.sims.diagnose._batches import Labels, Seen, see
 from porism.sims.diagnose._capacity import Capacity
+from porism.sims.diagnose._causal import read_or_try
 from porism.sims.diagnose._heads import Heads
 from porism.sims.diagnose._pass import OnePass
 from porism.sims.diagnose._ranks import Ranks
-from porism.sims.diagnose._rho import Rho
+from porism.sims.diagnose._rho import Rho, can_judge
 from porism.sims.diagnose.result import Diagnosis
 from porism.theory.lora_spectrum.adapters import adapter_spectra
 from porism.theory.token_capacity import coverage, min_positions
@@ -94,8 +96,11 @@ def diagnose(
     position : "auto", "cls", "last", "mask" or callable
         Token that the task reads, as in :func:`collect_features`; "auto" is "last" in causal models, else
         "cls".
-    eps, ridge, causal
+    eps, ridge
         As in :func:`choose_positions`.
+    causal : bool, optional
+        Whether attention hides later tokens; by default read from the attention modules or, where they do
+        not tell, tried out on a row of the first batch: do earlier states move with later tokens?
     masks, null, n_null, strip_sinks
         As in :func:`scan_attention`, with every order "none".
     scan_samples : int or None, default 64
@@ -132,10 +137,11 @@ def diagnose(
 
     Notes
     -----
-    Every batch runs once, in evaluation mode without gradients. Hooks of all aspects see the same pass, and
-    each activation is dropped when its layer has run but for the rows that wait for the end of the batch.
-    Where weights of attention are asked for, transformers models run with eager attention. Modes, hooks,
-    slots and configurations are as before afterwards, also after an exception.
+    Every batch runs once (a row of the first twice more, to try out `causal`), in evaluation mode without
+    gradients. Hooks of all aspects see the same pass, and each activation is dropped when its layer has run
+    but for the rows that wait for the end of the batch. Where weights of attention are asked for,
+    transformers models run with eager attention. Modes, hooks, slots and configurations are as before
+    afterwards, also after an exception.
 
     Peak memory beside the model, in bytes, does not grow with the number of batches. With L watched maps of
     width d, P <= 64 bins of positions, D blocks, H heads, V modules of rho, batches of B rows and T tokens:
@@ -181,10 +187,19 @@ def diagnose(
     elif not isinstance(source, Iterable):
         raise TypeError(f"batches must be an iterable, got {type(source).__name__}; pass a list of batches")
     _models.refuse(model)
+    try:
+        count = len(source)
+    except TypeError:  # a generator, or a loader of an iterable data set
+        count = None
+    tried: list[str] = []
     if causal is None and ("capacity" in wanted or position == "auto"):
-        causal = _models.is_causal(model)
+        source = iter(source)
+        head = list(itertools.islice(source, 1))
+        causal, tried = read_or_try(model, head[0] if head else None)
+        source = itertools.chain(head, source)
     place = ("last" if causal else "cls") if position == "auto" else position
-    judged = "alignment" in wanted
+    mapped = "alignment" not in wanted or wanted != set(ASPECTS) or can_judge(model, modules)
+    judged = "alignment" in wanted and mapped
     given = Labels(labels) if judged and labels is not None else None
 
     def read(raw: Any, first: int) -> Seen:
@@ -194,10 +209,6 @@ def diagnose(
     def rho() -> Rho:
         return Rho(model, modules, rank, max_rows, seed)
 
-    try:
-        count = len(source)
-    except TypeError:  # a generator, or a loader of an iterable data set
-        count = None
     named = not isinstance(layers, str) or layers != "all"
     known = named or wanted != set(ASPECTS) or bool(_models.known_maps(model))
     options: dict[str, Any] = {"null": null, "n_null": n_null, "strip_sinks": strip_sinks}
@@ -214,8 +225,10 @@ def diagnose(
     report, more = found["alignment"] or (None, [])
     spectra = adapter_spectra(model) if "lora" in wanted else {}
     notes = [] if known else ["no capacity: no query and no MLP of the model is known; pass layers"]
-    notes += [*_head_notes(one, found["heads"], causal), *_rank_notes(one, found["ranks"]), *more]
-    if judged and one.rho is None:
+    notes += [*tried, *_head_notes(one, found["heads"], causal), *_rank_notes(one, found["ranks"]), *more]
+    if not mapped:
+        notes.append("no alignment: no query, value or MLP of the model is known; pass modules")
+    elif judged and one.rho is None:
         notes.append("no alignment: there are no labels of one class a sample")
     notes += [
         f"the spectrum of {name} is of BA before DoRA rescales" for name, s in spectra.items() if s.dora

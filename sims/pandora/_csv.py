@@ -23,6 +23,8 @@ def csv_columns(path: str | os.PathLike[str], name: str) -> Columns:
     _, header = next(lines, (0, []))
     if not header:
         raise ValueError(f"{name} is empty; the first line must name the columns")
+    if len(header) == 1 and (found := next((mark for mark in ";\t" if mark in header[0]), "")):
+        raise ValueError(f"{name} must have commas between its columns, got {found!r} in the header")
     check_header(header, name)
     rows = []
     for number, row in lines:
@@ -83,6 +85,12 @@ def to_numbers(cells: list[Any]) -> Floats | tuple[int, Any]:
     return out
 
 
+def mostly_numbers(cells: list[Any]) -> bool:
+    """Whether more than half of the cells that are not missing are numbers: a column of text has few."""
+    known = [cell for cell in cells if cell is not None and str(cell).strip().lower() not in MISSING]
+    return 2 * sum(isinstance(to_numbers([cell]), np.ndarray) for cell in known) > len(known)
+
+
 def as_numbers(name: str, column: str, cells: list[Any]) -> Floats:
     """Cells of a column that must be numeric."""
     found = to_numbers(cells)
@@ -90,4 +98,6 @@ def as_numbers(name: str, column: str, cells: list[Any]) -> Floats:
         return found
     text = repr(found[1])
     text = text if len(text) <= 40 else text[:37] + "..."
-    raise ValueError(f"{name}: column {column!r} must hold numbers, got {text} in row {found[0] + 1}")
+    raise ValueError(
+        f"{name}: column {column!r} must hold numbers, got {text} in row {found[0] + 1}; correct or drop it"
+    )

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from porism import _files
 from porism.checks import one_of
-from porism.sims.pandora._csv import Columns, as_numbers, csv_columns, parquet_columns, to_numbers
+from porism.sims.pandora._csv import (
+    Columns,
+    as_numbers,
+    csv_columns,
+    mostly_numbers,
+    parquet_columns,
+    to_numbers,
+)
 from porism.sims.pandora.matrix import ScoreMatrix
 
 __all__ = ["read_csv", "read_npz", "read_routellm", "read_routerbench", "read_scores"]
@@ -136,7 +143,7 @@ def read_csv(path: Paths, models: Sequence[str] | None = None) -> ScoreMatrix:
         ``na``, ``null``, ``none``.
     models : sequence of str, optional
         Columns to read; by default all whose cells are numbers, without those called ``id``, ``index``,
-        ``query`` and the like.
+        ``query`` and the like. A text in a column that is mostly numbers is an error.
 
     Returns
     -------
@@ -292,6 +299,9 @@ def _columns(path: Paths) -> Columns:
 def _csv(name: str, table: Columns, models: Sequence[str] | None) -> ScoreMatrix:
     if models is None:
         found = {key: to_numbers(cells) for key, cells in table.items() if key.lower() not in NOT_MODELS}
+        for key, value in found.items():
+            if not isinstance(value, np.ndarray) and mostly_numbers(table[key]):
+                as_numbers(name, key, table[key])  # a slip in a cell must not take a model away
         columns = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
         if not columns:
             raise ValueError(f"{name} has no column of numbers; name the models in the header, one a column")

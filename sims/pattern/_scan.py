@@ -133,7 +133,7 @@ class Scan:
         return np.where(np.tri(len(mask.S), dtype=bool), mask.penalty, 1.0)  # mask times the causal triangle
 
     def _fixed(self, shuffle: Shuffle, W: Array, seed: np.random.SeedSequence) -> tuple[Array, Array]:
-        observed = np.einsum("kij,ij->k", W, shuffle.masses)
+        observed = np.minimum(np.einsum("kij,ij->k", W, shuffle.masses), 1.0)
         return observed, fixed_order_null(shuffle, W, self.n_null, np.random.default_rng(seed))
 
     def _moved(

@@ -117,8 +117,7 @@ def scan_attention(
         raise ValueError(f"causal must be True, False or 'auto', got {causal!r}; leave it at 'auto'")
     options: dict[str, Any] = {"order": order, "null": null, "n_null": n_null, "strip_sinks": strip_sinks}
     scan = Scan(masks, **options, mass=mass, causal=causal, random_state=random_state)
-    wanted_layers = None if layers is None else {integer("layers", layer, 0) for layer in layers}
-    wanted_heads = None if heads is None else {integer("heads", head, 0) for head in heads}
+    wanted_layers, wanted_heads = _numbers("layers", layers), _numbers("heads", heads)
     mask = token_mask(inputs)
     records: list[HeadRecord] = []
     tokens: dict[int, int] = {}
@@ -142,6 +141,8 @@ def scan_attention(
         raise ValueError(
             f"layers must be in 0..{count - 1}, got {max(wanted_layers)}; the model has {count} layers"
         )
+    if not records and tokens:
+        raise ValueError("inputs must have a sample of 2 tokens or more, got 1 each; pass a longer text")
     if not records:
         raise ValueError("layers and heads must name at least one each, got none; leave them at None for all")
     if scan.content_unstripped:
@@ -154,6 +155,14 @@ def scan_attention(
     records.sort(key=lambda r: (r.sample, r.layer, r.head))
     lengths = tuple(tokens[sample] for sample in sorted(tokens))
     return HeadRecords(tuple(records), n_null, lengths, scan.all_causal, scan.seed)
+
+
+def _numbers(name: str, given: Sequence[int] | None) -> set[int] | None:
+    if given is None:
+        return None
+    if not np.iterable(given):
+        raise TypeError(f"{name} must be a sequence of ints, got {given!r}; pass [{given!r}]")
+    return {integer(name, number, 0) for number in given}
 
 
 class PooledScan:

@@ -92,7 +92,7 @@ def linear_world(
     torch = require("torch", "torch")
     names = ("X", "y", "X_val", "y_val", "theta")
     arrays = (finite_array(name, a) for name, a in zip(names, (X, y, X_val, y_val, theta), strict=True))
-    x, t, a, b, start = (torch.as_tensor(array) for array in arrays)
+    x, t, a, b, start = (torch.tensor(array) for array in arrays)
 
     def loss(p: Any, batch: Any) -> Any:
         return 0.5 * (batch[0] @ p["theta"] - batch[1]) ** 2
@@ -257,7 +257,7 @@ def improvement(world: ScoreWorld, lr: float, weights: ArrayLike | None = None) 
     """
     torch = require("torch", "torch")
     lr = positive("lr", lr)
-    w = torch.as_tensor(np.ones(world.n) if weights is None else finite_array("weights", weights, 1))
+    w = torch.tensor(np.ones(world.n) if weights is None else finite_array("weights", weights, 1))
     leaves = {name: value.clone().requires_grad_() for name, value in world.params.items()}
     mean = w @ world.loss_vector(leaves, world.batch) / world.n
     parts = torch.autograd.grad(mean, list(leaves.values()))

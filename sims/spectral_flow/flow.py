@@ -80,7 +80,7 @@ def simulate_flow(
     method : {"LSODA", "RK45", "RK23", "DOP853", "Radau", "BDF"}
         Integrator of `scipy.integrate.solve_ivp`.
     rtol, atol : float
-        Its tolerances, > 0.
+        Its tolerances, > 0; `atol` is in units of the factors, so lower it where these stay far below 1.
     reduce : bool, default True
         Whether to integrate in the spans of the columns of Y and B0 and of the rows of Y and A0.
     keep_factors : bool, default False

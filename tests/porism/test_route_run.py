@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,6 +84,10 @@ def test_a_saved_router_serves_as_its_fit(call, arrays):
     Router(arrays, 0.01).save("saved.npz")
     arrays.report.save("report.npz")
     assert call("certify", "saved.npz", "--json") == call("certify", "b.npz", "--json")
+    Router(arrays, 0.01, names=["x", "y", "z"]).save("named.npz")
+    Path("q.jsonl").write_text('{"cheap": [1, 2, 3], "refined": {"y": 2}}')  # a line that `run` answers
+    code, out, _ = call("certify", "named.npz", "--query", "q.jsonl", "--json")
+    assert (code, [row["name"] for row in json.loads(out)["specialists"]]) == (0, ["x", "y", "z"])
     code, _, err = call("certify", "report.npz")
     assert code == 2
     assert "holds a CalibrationReport" in err
@@ -208,6 +213,7 @@ BAD = [
     (b'{"id": 7, "cheap": [1, 2, "x"]}', "cheap[2] must be a number, got a text"),
     (b'{"id": 7, "cheap": [1, 2, true]}', "cheap[2] must be a number, got true or false"),
     (b'{"cheap": [1, 2, NaN]}', "NaN is no JSON; null marks"),
+    (b'{"cheap": [1, 2, 3], "refined": {"ant": 1, "ant": 2}}', "an object has the key 'ant' twice"),
     (b'{"id": 7, "cheap": [1, 2, 1e999]}', "cheap[2] must be finite"),
     (b'{"id": 7, "cheap": [1, 2, 1' + b"0" * 400 + b"]}", "cheap[2] must be finite"),
     (b'{"cheap": [1, 2, 1' + b"0" * 9000 + b"]}", "Exceeds the limit"),

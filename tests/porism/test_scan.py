@@ -93,6 +93,8 @@ def test_every_format(call, tmp_path):
         "name,a,7\nx,1,2\ny,3,4",
         ",5,7\nx,1,2\ny,3,4",
         "x,1,2\ny,3,4",
+        ",0,1\n0,1,2\n1,3,4",  # pandas without names
+        "node,1,2\n1,1,2\n2,3,4",
     ],
 )
 def test_names_and_row_numbers_of_a_csv_are_no_data(tmp_path, text):
@@ -186,11 +188,14 @@ def test_plot(call, needs, tmp_path):
         (["a.npy", "--mask", "band:1", "--alpha", "0.1", "--max-tokens", "9"], "--max-tokens and --alpha"),
         (["hole.csv", "--mask", "band:1"], "'' in row 0, column 1 is no number"),
         (["typo.csv", "--mask", "band:1"], "'2x' in row 0, column 1 is no number"),
+        (["gap.csv", "--mask", "band:1"], "'' in row 0, column 0 is no number"),
+        (["semicolons.csv", "--mask", "band:1"], "is no number; separate cells by commas"),
         (["size.mtx", "--mask", "band:1"], "it must give 3 numbers for its size, got 2"),
         (["part.npz", "--mask", "band:1"], "part.npz cannot be read as a matrix: it holds no 'data'"),
         (["--model", "."], "--model needs --text FILE"),
         (["--model", ".", "--restarts", "1", "--workers", "2"], "--restarts and --workers go only with a"),
         (["--model", ".", "--text", "no.txt"], "No such file"),
+        (["--model", ".", "--text", "t.txt", "--order", "independent"], "use --order none or common"),
         (["--model", ".", "--text", "empty.csv"], "--text must not be empty"),
         (["--model", ".", "--text", "t.txt"], "model must be a folder with a config.json"),
     ],
@@ -209,6 +214,8 @@ def test_one_line_for_bad_input(call, tmp_path, words, message):
         "empty.csv": "",
         "hole.csv": "1,,2\n3,4,5\n6,7,8",
         "typo.csv": "1,2x\n3,4",
+        "gap.csv": ",2,3\n2,5,6\n3,6,9",
+        "semicolons.csv": "1;2\n3;4",
         "size.mtx": "%%MatrixMarket matrix coordinate real general\n2 2",
     }
     np.savez("part.npz", format=np.array("csr"), shape=np.array([2, 2]))

@@ -153,6 +153,10 @@ class Equations:
             return self.a * _sig(-d) * (1 - s) - self.b * _sig(d) * s, self.k * (self.q - s)
         return self.a * (1 - d) * (1 - s) - self.b * d * s, self.k * (_sig(self.gamma * (self.q - s)) - d)
 
+    def given(self, y: Floats) -> Floats:
+        """Delegation from the states of `motion`."""
+        return np.asarray(_sigmoid(y[1]) if self.gamma is None else y[1])
+
 
 @dataclasses.dataclass(frozen=True)
 class Path:
@@ -174,12 +178,11 @@ class Path:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """The separatrix as two dense runs away from the saddle: `halves` give (s, d) and ds/dt at times."""
+    """The separatrix as two dense runs away from the saddle, by increasing time before it."""
 
     saddle: Floats
     halves: tuple[Any, Any]
-    rate: Callable[[Floats], Floats]
-    given: Callable[[Floats], Floats]
+    law: Equations
     points: Floats
     area: float
 
@@ -204,12 +207,12 @@ class Curve:
         t = low + np.clip(share, 0, 1) * (high - low)
         for _ in range(3):  # each doubles the digits
             y = run.sol(t)
-            speed = -sign * self.rate(y)
+            speed = -sign * np.asarray(self.law.velocity(y[0], self.law.given(y))[0])
             t = np.clip(t + (goal - sign * y[0]) / np.where(speed > 0, speed, np.inf), low, high)
-        found = self.given(run.sol(t))
+        found = self.law.given(run.sol(t))
         near = goal < seen[0]  # between the saddle and the start of the run: a straight line
         if near.any():
-            first = self.given(run.y[:, :1])[0]
+            first = self.law.given(run.y[:, :1])[0]
             width = seen[0] - sign * self.saddle[0]
             found[near] = first + (self.saddle[1] - first) * (seen[0] - goal[near]) / max(width, 1e-300)
         found[goal > seen[-1]] = 0.0 if sign < 0 else 1.0  # beyond the edge of the square
@@ -242,12 +245,6 @@ def trace(law: Equations, saddle: Floats) -> Curve:
     def slack(y: Floats) -> float:
         return float(min(y[0], 1 - y[0]) if replicator else min(y[0], 1 - y[0], y[1], 1 - y[1]))
 
-    def share(y: Floats) -> Floats:
-        return np.asarray(_sigmoid(y[1]) if replicator else y[1])
-
-    def rise(y: Floats) -> Floats:
-        return np.asarray(law.velocity(y[0], share(y))[0])
-
     step = _flow.OFFSET * min(s0, 1 - s0, (1.0 if replicator else min(d0, 1 - d0)) / slope)
     runs, area = [], 0.0
     for sign in (-1.0, 1.0):
@@ -256,7 +253,7 @@ def trace(law: Equations, saddle: Floats) -> Curve:
         runs.append(run)
         area += sign * float(run.y[2, -1]) + step * (1 - d0)
     left, right = (run.sol(_flow.along(run.t, PIECES)) for run in runs)
-    points = np.hstack([np.stack([y[0], share(y)])[:, ::way] for y, way in ((left, -1), (right, 1))]).T
+    points = np.hstack([np.stack([y[0], law.given(y)])[:, ::way] for y, way in ((left, -1), (right, 1))]).T
     area += max(float(left[0, -1]), 0.0)  # left of where it leaves through d = 0, all starts lose
 
-    return Curve(saddle, (runs[0], runs[1]), rise, share, np.clip(points, 0.0, 1.0), min(max(area, 0.0), 1.0))
+    return Curve(saddle, (runs[0], runs[1]), law, np.clip(points, 0.0, 1.0), min(max(area, 0.0), 1.0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array, integer
+from porism.checks import finite_array, integer, not_negative
 from porism.errors import AssumptionError
 from porism.results import Result
 from porism.theory.dynamics import _boundary, _flow, _newton
@@ -75,7 +75,7 @@ def classify(eigenvalues: ArrayLike, zero: float = 1e-9) -> str:
     Raises
     ------
     ValueError
-        If there are not two finite eigenvalues.
+        If there are not two finite eigenvalues, or zero is negative.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def classify(eigenvalues: ArrayLike, zero: float = 1e-9) -> str:
         raise ValueError(
             f"eigenvalues must be two finite numbers, got {eigenvalues!r}; pass those of one point"
         )
-    zero = float(zero) * float(np.abs(values).max())
+    zero = not_negative("zero", zero) * float(np.abs(values).max())
     low, high = sorted(float(value) for value in values.real)
     if np.abs(values.imag).max() > zero:
         return "centre" if abs(high) <= zero else f"{'stable' if high < 0 else 'unstable'} focus"

@@ -293,7 +293,7 @@ class Router:
         calibrate : bool
             Start from the least lam whose spend on the fitted queries keeps to the budget: the spends on a
             grid of lam, made monotone, since spend of one-step rules may rise with lam. For policies that
-            plan ahead those of "kg_sigma" are taken.
+            plan ahead those of "kg_sigma" are taken. Takes up to 41 runs of `route_batch`.
 
         Raises
         ------
@@ -368,6 +368,17 @@ class Router:
         router._counters.restore(saved.counts)
         return router
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = {name: value for name, value in vars(self).items() if name != "_lock"}
+            counters = Counters(len(self.names))
+            counters.restore(self._counters.state())
+            return state | {"_counters": counters}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+
     def _begin(self, features: Any, refine: Any) -> tuple[Query, Callable[[int], Any]]:
         m = np.asarray(self._fitted.cheap(features), float)
         if m.shape != (len(self.names),):
@@ -441,23 +452,23 @@ class Router:
         policy = self.policy if self.policy in STEPPING else "kg_sigma"
         fitted = self._fitted
         nu = fitted.nu if fitted.nu_table is None else fitted.nu_at(fitted.m_hat)
-        spends = [
-            route_batch(
+        least = float(grid[-1])
+        for lam in grid[::-1].tolist():  # downwards: no lam from here up may spend more; and few refine there
+            routes = route_batch(
                 fitted.m_hat,
                 nu,
                 self._costs,
                 self._prices,
-                float(lam),
+                lam,
                 policy,
                 refined=fitted.q_hat,
                 innovation=self._law,
                 outside=self._outside,
-            ).spend.mean()
-            for lam in grid
-        ]
-        envelope = np.maximum.accumulate(spends[::-1])[::-1]  # the greatest spend at this lam or above
-        within = np.flatnonzero(envelope <= budget)
-        return float(grid[within[0]] if len(within) else grid[-1])
+            )
+            if routes.spend.mean() > budget:
+                break
+            least = lam
+        return least
 
 
 async def _answer(ask: Callable[[int], Any], k: int, timeout: float | None) -> tuple[Any, str]:

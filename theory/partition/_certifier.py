@@ -56,8 +56,7 @@ class Certifier:
             "decimals": transforms.decimals,
             "semivalue": str(sv),
         }
-        lowest = min(float(self.boxes.low.min()), float(self.boxes.base.min()))
-        if lowest == float(self.boxes.high.max()):
+        if float(self.boxes.low.min()) == float(self.boxes.high.max()):  # whatever small coalitions scored
             raise DegenerateUtilityError(
                 "table holds a constant utility: every partition is a tie; check the scorer"
             )

@@ -129,14 +129,15 @@ def parse_coalitions(coalitions: Any, n: int | None) -> tuple[NDArray[np.uint8],
 
 
 def _parse_matrix(matrix: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
-    if matrix.dtype.kind not in "biu" or (matrix.size and not np.isin(matrix, (0, 1)).all()):
+    whole = matrix.dtype.kind in "iu" and matrix.size  # numbers, to be looked at
+    if matrix.dtype.kind not in "biu" or (whole and not (0 <= matrix.min() <= matrix.max() <= 1)):
         raise TypeError(
             f"coalitions as a matrix must be bool or 0/1, got dtype {matrix.dtype}; "
             "give lists of players, a bool matrix (m, n) or integer masks (m,)"
         )
     if n is not None and matrix.shape[1] != n:
         raise ValueError(f"coalitions must have n={n} columns, got {matrix.shape[1]}")
-    return np.packbits(matrix.astype(bool), axis=1, bitorder="little"), matrix.shape[1]
+    return np.packbits(matrix.astype(bool, copy=False), axis=1, bitorder="little"), matrix.shape[1]
 
 
 def _parse_masks(masks: NDArray[Any], n: int | None) -> tuple[NDArray[np.uint8], int]:
@@ -186,6 +187,8 @@ def _parse_lists(rows: list[Any], n: int | None) -> tuple[NDArray[np.uint8], int
                 f"coalitions: row {number} holds player {max(players)}, but n={n}; players are 0..n-1"
             )
         parsed.append(players)
+    if n is None and not parsed:
+        raise ValueError("coalitions must hold at least one row, got none; an empty table needs n")
     if n is None:
         n = max((max(players) + 1 for players in parsed if players), default=1)
     _check_size(len(parsed), n, sum(map(len, parsed)))

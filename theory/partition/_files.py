@@ -45,9 +45,15 @@ def read_table(
         raise ValueError(f"table {file.name!r} cannot be read as {file.suffix}: {error}") from None
     if "packed" in data:
         return UtilityTable.from_samples(**data["packed"])
-    if data["coalitions"] is None:
-        return UtilityTable.from_array(data["scores"], max_players=max_players)
     players = n if n is not None else data.get("n")
+    if data["coalitions"] is None:
+        table = UtilityTable.from_array(data["scores"], max_players=max_players)
+        if players not in (None, table.n_players):
+            raise ValueError(
+                f"n must be {table.n_players}, as table {file.name!r} has 2**{table.n_players} scores and no "
+                f"coalitions, got n={players}"
+            )
+        return table
     return UtilityTable.from_pairs(
         data["coalitions"], data["scores"], players, on_duplicate, max_players=max_players
     )
@@ -146,8 +152,8 @@ def _packed(data: dict[str, NDArray[Any]], n: int | None) -> dict[str, Any]:
 def _read_csv(file: Path, masks: bool) -> dict[str, Any]:
     rows = list(csv_rows(file))
     names = rows[0][1] if rows else []
-    if not {"coalition", "score"} <= set(names):
-        raise ValueError(f"it must have the columns coalition and score, got {names[:8]}")
+    if [names.count("coalition"), names.count("score")] != [1, 1]:
+        raise ValueError(f"it must have the columns coalition and score, once each, got {names[:8]}")
     at, score = names.index("coalition"), names.index("score")
     for number, (line, row) in enumerate(rows[1:]):
         if len(row) != len(names):
@@ -178,15 +184,22 @@ def _text_columns(names: Iterable[Any], scores: Iterable[Any], masks: bool) -> d
     values: list[float] = []
     for number, (name, score) in enumerate(zip(names, scores, strict=True)):
         try:
-            values.append(float(score))
+            values.append(float(_plain(score)))
         except (TypeError, ValueError):
             raise ValueError(f"row {number} has no number as score, got {score!r}") from None
         try:
             if masks:
-                coalitions.append(int(name))
+                coalitions.append(int(_plain(name)))
             else:
-                coalitions.append([int(player) for player in str("" if name is None else name).split()])
+                coalitions.append([int(p) for p in str("" if name is None else _plain(name)).split()])
         except (TypeError, ValueError):
             kind = "an integer mask" if masks else "players such as '0 3 7'"
             raise ValueError(f"row {number} must name a coalition by {kind}, got {name!r}") from None
-    return {"coalitions": coalitions if coalitions else [], "scores": values}
+    return {"coalitions": coalitions, "scores": values}
+
+
+def _plain(cell: Any) -> Any:
+    """The cell, unless it holds an underscore: Python would read the players of 0_1 as the player 1."""
+    if "_" in str(cell):
+        raise ValueError
+    return cell

@@ -62,7 +62,7 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
         worst, d = levels.worst(int(r)), gap(int(r))
         value: Radius = 1 + d / -worst if worst < 0 else math.inf
         if value < radius or (
-            value == radius < math.inf and radius_row is not None and part.rows[r] < part.rows[radius_row]
+            value == radius < math.inf and radius_row is not None and part.pair(r) < part.pair(radius_row)
         ):
             radius, radius_row = value, int(r)
     ratio = transforms.exact_ratio

@@ -156,9 +156,11 @@ class Levels:
         """Least D over levels and rows with its level and row; ties: lowest level, then smallest pair."""
         least, where = self.sweep[0], self.sweep[1]
         numbers = [self.program.integer(x) for x in least]
-        best = min(numbers)
+        best, n = min(numbers), self.program.start.shape[1] - 1  # n stands for the boundary
         ties = [
-            (self.level(int(where[r])), self.program.rows[r], r) for r, x in enumerate(numbers) if x == best
+            (self.level(int(where[r])), [p for p in self.program.rows[r] if p < n], r)
+            for r, x in enumerate(numbers)
+            if x == best
         ]
         level, _, row = min(ties)
         return Fraction(best, self.program.scale), level, row

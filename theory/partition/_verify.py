@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left
+from dataclasses import fields
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.theory.partition._boxes import Boxes, make_boxes, sizes_of
+from porism.theory.partition._coalitions import round_scores
 from porism.theory.partition._exact import Grid
 from porism.theory.partition._judge import Judgement, float_radius
 from porism.theory.partition._partitions import Partition, partition
@@ -57,6 +59,7 @@ def marginal_semivalues(scores: Floats, sv: Semivalue, n: int) -> list[Fraction]
 
 def _verify_exact(cert: Certificate, table: UtilityTable) -> None:
     sv, transforms, n = cert.semivalue, cert.transforms, table.n_players
+    _same("decimals", cert.assumptions["decimals"], transforms.decimals)
     rounded = table.rounded(transforms.decimals)
     boxes = make_boxes(rounded, cert.small, cert.assumptions["missing"], sv)
     values = marginal_semivalues(boxes.base, sv, n)
@@ -156,7 +159,7 @@ def _recount(
         else:
             d = _single_levels(player, a < n, boxes, whole_p, sizes, masks, sigma)
             level = [Fraction(int(x), scale) - sign * offset for x in d]
-        margins += [(x, float(s), (a, b), r) for x, s in zip(level, sigma[1:], strict=True)]
+        margins += [(x, float(s), part.pair(r), r) for x, s in zip(level, sigma[1:], strict=True)]
         terms = [x * int(g) * unit for x, g in zip(level, gaps, strict=True)]
         total = sum(terms, Fraction(0))
         if transforms.shape == "increasing":
@@ -165,7 +168,7 @@ def _recount(
             worst = floor = min(accumulate(terms if transforms.shape == "concave" else reversed(terms)))
         worst = min(worst, Fraction(0))
         if worst < 0:
-            radii.append((1 + total / -worst, (a, b), r))
+            radii.append((1 + total / -worst, part.pair(r), r))
         if part.must_be_strict(r):
             weakly = strict == "weakly-increasing" and ratio is None
             value = floor if weakly else total if ratio is None or not worst else total + (ratio - 1) * worst
@@ -226,9 +229,8 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
     from porism.theory.partition._sampled import sampled_rows
 
     rows = sampled_rows(table)
-    scores = (
-        rows.scores if cert.transforms.decimals is None else np.round(rows.scores, cert.transforms.decimals)
-    )
+    decimals = cert.transforms.decimals
+    scores = rows.scores if decimals is None else round_scores(rows.scores, decimals)
     if cert.assumptions["estimator"] == "msr":
         dense = rows.dense()
         factor = float(size_factor(rows))
@@ -239,7 +241,10 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
             float(sum(int(w) * Fraction(float(v)) for w, v in zip(row, scores, strict=True)) / whole.scale)
             for row in whole.weights
         ]
-    if not np.allclose(values, cert.semivalues, rtol=1e-9, atol=1e-9 * np.ptp(scores)):
+    rounding = 1e-9 * float(np.ptp(scores))
+    if len(values) != len(cert.semivalues) or not np.allclose(
+        values, cert.semivalues, rtol=1e-9, atol=rounding
+    ):
         raise CertificateMismatch("semivalues differ from the estimates of the rows")
     from porism.theory.partition.certify import certify_partition
 
@@ -255,17 +260,11 @@ def _verify_rows(cert: Certificate, table: UtilityTable) -> None:
         epsilon=statistics.get("epsilon", 0.0),
         estimator=cert.assumptions["estimator"],
     )
-    for name in (
-        "verdict",
-        "strict",
-        "blocks",
-        "level_margin",
-        "level",
-        "pair",
-        "slope_radius",
-        "statistics",
-    ):
-        _same(name, getattr(cert, name), getattr(again, name))
+    for field in fields(cert):
+        if field.name not in ("semivalues", "base_gap"):  # these are rounded
+            _same(field.name, getattr(cert, field.name), getattr(again, field.name))
+    if not math.isclose(cert.base_gap, again.base_gap, rel_tol=1e-9, abs_tol=rounding):
+        raise CertificateMismatch(f"base_gap: the certificate says {cert.base_gap}, not {again.base_gap}")
 
 
 def _same(name: str, claimed: Any, found: Any) -> None:

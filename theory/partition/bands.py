@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import integer, positive, probability
+
 __all__ = ["pair_radius", "permutation_radius", "player_radius", "sequential_delta"]
 
 Floats = NDArray[np.float64]
@@ -35,7 +37,8 @@ def pair_radius(n: int, delta: float, with_i: int, with_j: int) -> float:
     >>> round(pair_radius(12, 0.05, 1000, 1000), 4)
     0.1309
     """
-    if not with_i or not with_j:
+    delta, n = probability("delta", delta, open=True), integer("n", n, 2)
+    if not integer("with_i", with_i, 0) or not integer("with_j", with_j, 0):
         return math.inf
     log = math.log(2 * n * (n - 1) / delta) / 2
     return math.sqrt(log / with_i) + math.sqrt(log / with_j)
@@ -63,7 +66,8 @@ def player_radius(n: int, delta: float, m: int, omega: float) -> float:
     >>> round(player_radius(12, 0.05, 20000, 4.0), 4)
     0.0497
     """
-    return omega * math.sqrt(math.log(2 * n / delta) / (2 * m))
+    delta, n, m = probability("delta", delta, open=True), integer("n", n, 1), integer("m", m, 1)
+    return positive("omega", omega) * math.sqrt(math.log(2 * n / delta) / (2 * m))
 
 
 def permutation_radius(n: int, delta: float, m: int) -> float:
@@ -86,6 +90,7 @@ def permutation_radius(n: int, delta: float, m: int) -> float:
     >>> round(permutation_radius(12, 0.05, 1000), 4)
     0.1172
     """
+    delta, n, m = probability("delta", delta, open=True), integer("n", n, 1), integer("m", m, 1)
     return 2 * math.sqrt(math.log(4 * n / delta) / (2 * m))
 
 
@@ -111,4 +116,4 @@ def sequential_delta(look: int, delta: float) -> float:
     >>> round(sum(sequential_delta(r, 0.05) for r in range(10000)), 4)
     0.05
     """
-    return 6 * delta / (math.pi**2 * (look + 1) ** 2)
+    return 6 * probability("delta", delta, open=True) / (math.pi**2 * (integer("look", look, 0) + 1) ** 2)

@@ -208,7 +208,10 @@ class Certificate:
         O(pairs 2^n n) time: meant for audits, not for speed.
         """
         from porism.theory.partition._verify import verify_certificate
+        from porism.theory.partition.table import UtilityTable
 
+        if not isinstance(table, UtilityTable):
+            raise TypeError(f"table must be a UtilityTable, got {type(table).__name__}")
         verify_certificate(self, table)
 
     def summary(self) -> str:

@@ -212,7 +212,8 @@ class Semivalue:
         n = integer("n", n, 1)
         if self.family == "weights" and len(self.parameters) != n:
             raise ValueError(
-                f"p must hold one weight for each size 0..n-1, got {len(self.parameters)} weights for n={n}"
+                f"p must hold one weight for each size 0..n-1, got {len(self.parameters)} weights for n={n}; "
+                "sum_s C(n-1,s) p_s must be 1"
             )
         return n
 

@@ -54,6 +54,8 @@ def robust_ks(table: UtilityTable, sv: Semivalue) -> NDArray[np.bool_]:
     """
     values = _complete_values(table, sv)
     n = table.n_players
+    if n < 2:
+        raise ValueError("table must have at least 2 players, got 1: there is no boundary to certify")
     ranking = sorted(range(n), key=lambda i: (-values[i], i))
     untied = np.array([values[a] > values[b] for a, b in pairwise(ranking)], dtype=bool)
     whole = sv.integer_pair_weights(n)
@@ -113,8 +115,6 @@ def value_intervals(table: UtilityTable, sv: Semivalue) -> NDArray[np.float64]:
 
 def _complete_values(table: UtilityTable, sv: Semivalue) -> list[Fraction]:
     values = semivalues(table, sv, exact=True)
-    if table.n_players < 2:
-        raise ValueError("table must have at least 2 players, got 1: there is no boundary to certify")
     if table.scores.min() == table.scores.max():
         raise DegenerateUtilityError(
             "table holds a constant utility: every partition is a tie; check the scorer"

@@ -22,9 +22,9 @@ def known_kinds(name: str, kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def lower_bounds(problem: Problem, kinds: Iterable[str] = KINDS) -> dict[str, float]:
-    """The chosen bounds, each clamped at 0; G is left out unless the order is common."""
+    """The chosen bounds, each clamped to [0, 1]; G is left out unless the order is common."""
     chosen = [kind for kind in kinds if kind != "G" or problem.order == "common"]
-    return {kind: max(0.0, _BOUNDS[kind](problem.W, problem.B)) for kind in chosen}
+    return {kind: min(max(0.0, _BOUNDS[kind](problem.W, problem.B)), 1.0) for kind in chosen}
 
 
 def _rearrangement(W: Array, B: Array) -> float:

@@ -1,4 +1,4 @@
-"""Orders of rows and columns, checked and applied; graphs as matrices."""
+"""Orders of rows and columns, checked and applied; graphs and tensors as matrices."""
 
 from typing import Any
 
@@ -14,7 +14,13 @@ MAX_DENSE = 2**27
 
 
 def adjacency(A: Any) -> Any:
-    """The weighted adjacency matrix of a networkx graph, nodes in their own order; anything else as it is."""
+    """The weighted adjacency matrix of a networkx graph, nodes in their own order; anything else as it is.
+
+    A torch tensor comes as an array: NumPy itself reads none with a gradient, on a GPU, or in bfloat16.
+    """
+    if all(hasattr(A, name) for name in ("detach", "is_floating_point")):
+        A = A.detach().cpu()
+        return (A.float() if A.is_floating_point() and A.element_size() < 4 else A).numpy()
     if not all(hasattr(A, name) for name in ("nodes", "adj", "is_multigraph")):
         return A
     if len(A) ** 2 > MAX_DENSE:

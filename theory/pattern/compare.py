@@ -179,7 +179,7 @@ def compare_patterns(
     >>> compare_patterns(A, library, order="none", random_state=0).mask.tolist()
     ['halves', 'first column']
     """
-    if isinstance(masks, Mask | str):
+    if isinstance(masks, Mask | str) or not np.iterable(masks):
         raise TypeError(f"masks must be a list or a mapping of masks, got {masks!r}; put it into a list")
     if isinstance(masks, Mapping):
         library: list[tuple[str, Any]] = [(str(name), mask) for name, mask in masks.items()]

@@ -151,22 +151,23 @@ def pattern_distance(
         found, record = (solve_common if problem.order == "common" else solve_independent)(problem, search)
     else:
         record = [(found.name, found.value)]
-    stopped = not settled and found.value > lower + TOLERANCE and spent()
+    value = min(found.value, 1.0) if problem.mask.S.any() else 1.0  # a share, whatever its sum rounds to
+    stopped = not settled and value > lower + TOLERANCE and spent()
     for kind in bounds if late else ():
         known |= {} if kind in known or spent() else lower_bounds(problem, [kind])
     lower = max([0.0, *known.values()])
-    lower = found.value if problem.order == "none" else min(lower, found.value)
+    lower = value if problem.order == "none" else min(lower, value)
     return PatternFit(
         row_order=np.asarray(found.p, dtype=np.int64),
         col_order=np.asarray(found.q, dtype=np.int64),
-        mass_outside=found.value,
+        mass_outside=value,
         lower_bound=lower,
         exact=settled,
         bounds=known,
-        history=(*found.history[:-1], found.value),
+        history=(*(min(step, 1.0) for step in found.history[:-1]), value),
         n_sweeps=found.sweeps,
         start=found.name,
-        starts=tuple(record),
+        starts=tuple((name, min(reached, 1.0)) for name, reached in record),
         order=problem.order,
         mass=problem.mass,
         mask=problem.mask,

@@ -326,4 +326,4 @@ def fixed_order_null(shuffle: Shuffle, W: Array, count: int, rng: np.random.Gene
         shuffle.draw(rng, min(step, count - begun)).reshape(-1, flat.shape[0]) @ flat
         for begun in range(0, count, step)
     ]
-    return np.concatenate(parts)
+    return np.minimum(np.concatenate(parts), 1.0)  # shares, whatever their sums round to

@@ -47,8 +47,12 @@ def advantages(
     exponent = np.frexp(np.abs(rewards).max(axis=-1, keepdims=True))[1]
     unit, size = np.ldexp(rewards, -exponent), rewards.shape[-1]
     mean = unit.mean(axis=-1, keepdims=True)
-    deviation = unit - mean
-    equal = np.ptp(unit, axis=-1, keepdims=True) == 0
+    spread = np.ptp(unit, axis=-1, keepdims=True)
+    equal = spread == 0
+    # rewards close to each other: their differences are exact, those to a rounded mean are not
+    near = 2 * spread <= np.abs(unit).max(axis=-1, keepdims=True)
+    shifted = unit - np.where(near, unit[..., :1], 0.0)
+    deviation = shifted - shifted.mean(axis=-1, keepdims=True)
     std = np.sqrt((deviation**2).sum(axis=-1, keepdims=True) / (size - ddof))
     mean, deviation, std = (np.ldexp(part, exponent) for part in (mean, deviation, std))
     return weigh(deviation, mean, std, equal, rule, eps, suppress, alpha, batch)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["apart", "group", "keys"]
+__all__ = ["apart", "group", "keys", "lengths"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -17,6 +17,12 @@ def keys(U: Floats, signed: bool) -> Floats:
     p = np.cos(math.sqrt(2) * np.arange(1.0, U.shape[1] + 1) ** 2)
     key = U @ (p / np.linalg.norm(p))
     return np.asarray(key if signed else np.abs(key))
+
+
+def lengths(rows: Floats) -> Floats:
+    """Norms of rows, also where their squares leave the range of floats."""
+    unit = np.frexp(np.abs(rows).max(1, initial=0.0))[1]
+    return np.asarray(np.ldexp(np.linalg.norm(np.ldexp(rows, -unit[:, None]), axis=1), unit))
 
 
 def apart(U: Floats, V: Floats, signed: bool) -> Floats:

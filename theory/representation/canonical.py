@@ -11,7 +11,7 @@ from porism.checks import one_of, positive
 from porism.errors import AssumptionError, NumericalWarning
 from porism.results import Result
 from porism.theory.representation._activations import activate, samples
-from porism.theory.representation._lines import group
+from porism.theory.representation._lines import group, lengths
 from porism.theory.representation.layer import ACTIVATIONS, Layer, layer_of
 from porism.theory.representation.similarity import similarity
 
@@ -104,7 +104,7 @@ class CanonicalLayer(Result):
             If the samples are no finite real matrix of d columns.
         """
         extended, values = self._values(X)
-        return np.hstack([values * np.linalg.norm(self.coefficients, axis=1), extended @ self.affine.T])
+        return np.hstack([values * lengths(self.coefficients), extended @ self.affine.T])
 
     def distance(self, other: "CanonicalLayer") -> float:
         """Largest difference of directions, coefficients and affine parts, entry by entry.
@@ -137,7 +137,7 @@ class CanonicalLayer(Result):
         u, v = self.directions[one], other.directions[two]
         if self.level == "functional":
             v = v * np.where(np.square(u - v).sum(1) <= np.square(u + v).sum(1), 1.0, -1.0)[:, None]
-        first, second = (np.linalg.norm(form.coefficients, axis=1) for form in (self, other))
+        first, second = (lengths(form.coefficients) for form in (self, other))
         moved = np.hstack([u - v, self.coefficients[one] - other.coefficients[two]])
         parts = (
             np.abs(self.affine - other.affine),
@@ -190,7 +190,7 @@ class CanonicalLayer(Result):
         if self.level == "functional":
             out = out * (2 / (1 - self.slope))
             rest -= (1 + self.slope) / (1 - self.slope) * self.coefficients.T @ self.directions
-        size = np.linalg.norm(self.affine) + np.linalg.norm(out) + np.finfo(float).tiny
+        size = lengths(self.affine.reshape(1, -1))[0] + lengths(out.reshape(1, -1))[0]
         left, values, right = np.linalg.svd(rest[:, :-1], full_matrices=False)
         kept = values > 1e-12 * size
         left, right = left[:, kept] * values[kept] / (1 + self.slope), right[kept]
@@ -312,8 +312,8 @@ def canonicalise(
     order = np.argsort(label, kind="stable")
     starts = np.searchsorted(label[order], np.arange(len(lead)))
     total = np.add.reduceat(out[order], starts) if len(lead) else out
-    mass = np.add.reduceat(np.linalg.norm(out[order], axis=1), starts) if len(lead) else np.zeros(0)
-    kept = np.linalg.norm(total, axis=1) > max(DROP, ROUNDINGS * eps) * mass
+    mass = np.add.reduceat(lengths(out[order]), starts) if len(lead) else np.zeros(0)
+    kept = lengths(total) > max(DROP, ROUNDINGS * eps) * mass
     lines = U[lead[kept]]
     if functional and len(lines):
         first = (np.abs(lines) > 1e-6).argmax(1)

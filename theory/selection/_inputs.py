@@ -229,7 +229,7 @@ def weight_vector(weights: Any, n: int, like: Any) -> Any:
         raise ValueError(
             f"weights must have shape ({n},), got {array.shape}; pass one weight for each sample of batch"
         )
-    return torch.as_tensor(array, dtype=dtype, device=like.device)
+    return torch.tensor(array, dtype=dtype, device=like.device)  # copied: pandas' are read-only
 
 
 def parameter_mask(mask: Any, params: Params) -> Params | None:

@@ -92,7 +92,7 @@ class DualScores(Result):
         dict of str to float
             Adds up to `total`.
         """
-        return {name: float(value.sum()) for name, value in self.columns.items()}
+        return {name: float(_array(value).sum(dtype=np.float64)) for name, value in self.columns.items()}
 
     def summary(self, top: int = 5) -> str:
         """Write the extremes as a few lines of text.
@@ -188,9 +188,9 @@ def dual_scores(
     mask : dict of str to tensor or number, optional
         Factor m of each parameter's step, with the names of `params`; 1 by default.
     order : {"first", "path", "endpoint"}
-        ``"first"``: v is the gradient of L at theta. ``"path"``: v is its mean along the step, and scores,
-        times lr / n, are **shares of the actual improvement**. ``"endpoint"``: v is the gradient at theta',
-        and rows, times lr / n, are what **removing** each sample from the step would cost.
+        ``"first"``: v is the gradient of L at theta. ``"path"``: v is its mean along the step.
+        ``"endpoint"``: v is the gradient at theta'. These two hold the factor lr / n already: path scores are
+        **shares of the actual improvement**, end-point rows what **removing** each sample would cost.
     nodes : int, default 5
         Gauss-Legendre nodes of the path, 1 to 64; each is one gradient of L. 1 is the midpoint, exact for
         quadratic L.
@@ -295,7 +295,7 @@ def dual_scores(
     for at, part in pieces(batch, n, chunk):
         if needs_each:
             each = per_sample_gradients(loss_vector, theta, part)
-            product = sum(value.flatten(1) @ way[name].flatten() for name, value in each.items())
+            product = sum(_lines(value) @ way[name].flatten() for name, value in each.items())
             cosines.append(_cosines(product, each, way, m))
             del each
         parts.append(product if method == "per_sample" else slope(loss_vector, theta, part, at, way))
@@ -351,11 +351,15 @@ def _along(val_loss: Any, theta: Params, step: Params, nodes: int) -> Params:
     return mean
 
 
+def _lines(each: Any) -> Any:
+    """One line a sample, of length 1 where the parameter is a single number without axes."""
+    return each[:, None].flatten(1)
+
+
 def _cosines(product: Any, each: Params, way: Params, m: Params | None) -> Any:
     """On the parameters in the mask; 0 where one of the vectors is 0."""
     squares = sum(
-        (value if m is None else value * (m[name] != 0)).flatten(1).square().sum(1)
-        for name, value in each.items()
+        _lines(value if m is None else value * (m[name] != 0)).square().sum(1) for name, value in each.items()
     )
     lengths = squares.sqrt() * norm(way)
     return (product / lengths.where(lengths > 0, lengths.new_ones(()))).where(lengths > 0, 0.0)

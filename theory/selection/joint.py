@@ -112,14 +112,21 @@ def joint_select(
     if method == "exact":
         if matrix is None:
             raise ValueError("method 'exact' needs the matrix itself, got an oracle; use 'alternating'")
-        return JointSelection(*_exact(matrix, k, count), bound, 0, method)
+        return _found(*_exact(matrix, k, count), bound, 0, method)
     cols = _top(_sums(oracle.columns, np.arange(n), P), count)
     if method == "one_shot":
         rows = _top(_sums(oracle.rows, np.arange(P), n), k)
-        return JointSelection(rows, cols, float(_sums(oracle.rows, cols, n)[rows].sum()), bound, 0, method)
+        return _found(rows, cols, float(_sums(oracle.rows, cols, n)[rows].sum()), bound, 0, method)
     found = [_alternate(oracle, k, columns) for columns in (cols, *chosen)]
     rows, cols, value, _ = max(found, key=lambda item: item[2])
-    return JointSelection(rows, cols, value, bound, sum(item[3] for item in found), method)
+    return _found(rows, cols, value, bound, sum(item[3] for item in found), method)
+
+
+def _found(
+    rows: Indices, cols: Indices, value: float, bound: float, sweeps: int, method: str
+) -> JointSelection:
+    # sums in another order: where a bound is attained, rounding would put it below the value
+    return JointSelection(rows, cols, value, max(bound, value), sweeps, method)
 
 
 def _of_matrix(G: Floats) -> ScoreOracle:

@@ -118,7 +118,7 @@ def logit_length(m: Modes) -> Array:
         growth = (m.fraction * gap - s0) / s0 / (1 - m.fraction)
     # log1p where the start is close to the target, the sum of logarithms where the ratio would overflow
     near = growth < 1e6
-    far = np.log(m.fraction) - np.log1p(-m.fraction) + np.log(np.maximum(gap - s0, 0.5 * s0)) - np.log(s0)
+    far = np.log(m.fraction) - np.log1p(-m.fraction) + np.log(gap - s0) - np.log(s0)
     return np.where(near, np.log1p(np.where(near, growth, 0.0)), far)
 
 

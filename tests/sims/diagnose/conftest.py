@@ -60,7 +60,7 @@ def state():
             hooks(model),
             [m.training for m in model.modules()],
             [dict(vars(c)) for c in configs if hasattr(c, "__dict__")],
-            [p.detach().clone().numpy().tobytes() for p in model.parameters()],
+            [p.detach().double().numpy().tobytes() for p in model.parameters()],
             [p.requires_grad for p in model.parameters()],
         )
 

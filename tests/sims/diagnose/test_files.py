@@ -157,6 +157,26 @@ def test_folder_and_file(world, needs, tmp_path):
 
 
 @pytest.mark.full
+def test_weights_that_are_missing(world, needs, tmp_path):
+    """They would be drawn at random, and the diagnosis would be of nothing."""
+    save, t = needs("safetensors.torch"), world.transformers
+    world.model().save_pretrained(tmp_path / "half")
+    kept = save.load_file(tmp_path / "half" / "model.safetensors")
+    kept = {name: weight for name, weight in kept.items() if "layer.1." not in name}
+    save.save_file(kept, tmp_path / "half" / "model.safetensors", metadata={"format": "pt"})
+    np.savez(tmp_path / "a.npz", input_ids=np.arange(40).reshape(4, 10))
+    with pytest.raises(ValueError, match=r"folder 'half' lacks 16 weights of BertModel, such as encoder\."):
+        diagnose(tmp_path / "half", tmp_path / "a.npz", **QUICK)
+    sizes = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 4, "vocab_size": 50}
+    t.T5EncoderModel(t.T5Config(**sizes)).save_pretrained(tmp_path / "part")  # of an encoder-decoder
+    found = diagnose(tmp_path / "part", tmp_path / "a.npz", **QUICK)
+    assert (found.model, found.aspects) == ("T5EncoderModel", ("capacity", "heads", "ranks"))
+    heads = t.BertForMaskedLM(world.model().config)  # has no pooler, which nothing here looks at
+    heads.save_pretrained(tmp_path / "head")
+    assert diagnose(tmp_path / "head", tmp_path / "a.npz", **QUICK).model == "BertModel"
+
+
+@pytest.mark.full
 def test_ids(world, tmp_path):
     batches = world.batches()
     model = world.model()

@@ -222,6 +222,8 @@ def test_refused_kinds(world, needs):
     vit = transformers.ViTModel(transformers.ViTConfig(**sizes))
     with pytest.raises(NotImplementedError, match="images are not supported"):
         diagnose(vit, {"pixel_values": torch.zeros(2, 3, 16, 16)}, aspects="heads")
+    with pytest.raises(NotImplementedError, match="images are not supported"):
+        diagnose(vit, torch.ones(1, 3, dtype=torch.long))
     with pytest.raises(TypeError, match=r"labels must be ints or names, got dtype float64"):
         diagnose(world.model(), world.batches(), labels=[0.5] * 24)
     with pytest.raises(ValueError, match="tokenizer must be given"):
@@ -307,19 +309,70 @@ def test_rows_of_one_token(world):
     assert "no patterns of heads: sequences are too short for the masks" in found.notes
 
 
+UNTOLD = {
+    "BloomForCausalLM": (True, {"n_layer": 2, "n_head": 4, "hidden_size": 32}),
+    "MPNetModel": (False, SIZES),
+    "DebertaV2Model": (False, SIZES | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_causal_is_tried_out(world, state, name, dtype):
+    """Modules that do not say which tokens they see, and give maps only where they are asked for."""
+    kind, (causal, sizes) = getattr(world.transformers, name), UNTOLD[name]
+    model = kind(kind.config_class(vocab_size=50, **sizes)).to(getattr(world.torch, dtype)).train()
+    before, runs = state(model), []
+    model.register_forward_hook(lambda *_: runs.append(world.torch.is_grad_enabled()))
+    found = diagnose(model, iter(world.batches()), **QUICK)
+    assert found.aspects == ("capacity", "heads", "ranks", "alignment")
+    assert found.causal == found.heads.causal == causal
+    assert found.n_samples == 24
+    assert runs == [False] * 5
+    assert any(note.startswith(f"causal={causal} was tried out, not read") for note in found.notes)
+    model._forward_hooks.clear()
+    assert state(model) == before
+    assert not any("tried" in note for note in diagnose(model, world.batches(), causal=causal, **QUICK).notes)
+
+
+def test_a_decoder_by_itself(world):
+    """Its unused cross-attention is no part of the diagnosis."""
+    sizes = {"decoder_layers": 2, "decoder_attention_heads": 4, "d_model": 32, "decoder_ffn_dim": 48}
+    config = world.transformers.BartConfig(vocab_size=50, is_decoder=True, is_encoder_decoder=False, **sizes)
+    found = diagnose(world.transformers.BartForCausalLM(config), world.batches(first=3), **QUICK)
+    assert found.aspects == ("capacity", "heads", "ranks", "alignment")
+    assert found.causal
+    assert not any("encoder_attn" in name for name in found.capacity.layers)
+    assert not any("encoder_attn" in row.module for row in found.alignment)
+
+
+def test_padding_on_the_left_in_float64(world):
+    """Eager attention takes its softmax in float32, where the mask of a float64 model overflows."""
+    batches = world.batches(side="left")
+    narrow = diagnose(world.model("llama"), batches, random_state=0, **QUICK)
+    found = diagnose(world.model("llama").double(), batches, random_state=0, **QUICK)
+    np.testing.assert_allclose(found.capacity.curves, narrow.capacity.curves, atol=1e-4)
+    for wide, record in zip(found.heads, narrow.heads, strict=True):
+        assert wide.mass_outside == pytest.approx(record.mass_outside, abs=1e-4)
+
+
 def test_unknown_layout(world):
     """A model without queries, MLPs and maps: what is left, and why not the rest."""
     sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2}
     model = world.transformers.MambaModel(world.transformers.MambaConfig(**sizes))
-    batches = world.batches(labels=False)
-    with pytest.raises(ValueError, match="causal cannot be read from"):
-        diagnose(model, batches, **QUICK)
-    found = diagnose(model, batches, causal=True, **QUICK)
+    found = diagnose(model, world.batches(), **QUICK)
     assert found.aspects == ("ranks",)
+    assert found.causal
     assert found.notes[0] == "no capacity: no query and no MLP of the model is known; pass layers"
-    assert found.notes[1].startswith("no patterns of heads: no module named ...Attention")
+    assert found.notes[1].startswith("causal=True was tried out")
+    assert found.notes[2].startswith("no patterns of heads: no module named ...Attention")
+    assert found.notes[3] == "no alignment: no query, value or MLP of the model is known; pass modules"
     with pytest.raises(ValueError, match="modules must be named"):
-        diagnose(model, world.batches(), causal=True, **QUICK)
+        diagnose(model, world.batches(), aspects="alignment", **QUICK)
+    more = diagnose(model, world.batches(), modules=["in_proj"], **QUICK)
+    assert more.aspects == ("ranks", "alignment")
+    with pytest.raises(ValueError, match="causal cannot be read from"):
+        diagnose(model, world.torch.ones(3, 1, dtype=world.torch.long), **QUICK)
 
 
 def test_aspects_alone(world):

@@ -112,6 +112,10 @@ def test_a_part_repeats_the_whole(toy, torch):
             scan_attention(toy(maps), torch.zeros(2, 9), n_null=9, **{name: value})
     with pytest.raises(ValueError, match="must name at least one"):
         scan_attention(toy(maps), torch.zeros(2, 9), layers=[])
+    with pytest.raises(TypeError, match=r"^heads must be a sequence of ints, got 1; pass \[1\]$"):
+        scan_attention(toy(maps), torch.zeros(2, 9), heads=1)
+    with pytest.raises(ValueError, match=r"^inputs must have a sample of 2 tokens or more"):
+        scan_attention(toy(maps[..., :1, :1]), torch.zeros(2, 1))
 
 
 def test_padding_is_cropped_on_both_sides(toy, torch):

@@ -1,5 +1,7 @@
 """Phase planes with answers known by hand: pendulum, competition, a tilted saddle, a cycle."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,6 +36,16 @@ def test_classify(values, kind):
 def test_classify_refuses(bad):
     with pytest.raises(ValueError, match="eigenvalues must be two finite numbers"):
         classify(bad)
+    with pytest.raises(ValueError, match="zero must be"):
+        classify([1.0, 2.0], zero=-1.0)
+
+
+@pytest.mark.parametrize(("law", "gain"), [("replicator", None), ("logistic", 12.0)])
+def test_a_model_travels_to_another_process_with_its_border(law, gain):
+    model = DelegationModel(1, 0.6, 1, 0.7, law, gain)
+    border = model.separatrix()
+    for copy in (pickle.loads(pickle.dumps(border)), pickle.loads(pickle.dumps(model)).separatrix()):
+        assert copy([0.2, 0.9]).tolist() == border([0.2, 0.9]).tolist()
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])

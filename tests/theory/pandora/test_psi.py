@@ -201,3 +201,16 @@ def test_torch(needs, function):
     assert function(torch.tensor([], dtype=torch.float64)).shape == (0,)
     with pytest.raises(ValueError, match="z must hold real numbers, got dtype"):
         psi(torch.tensor([1j]))
+
+
+@pytest.mark.full
+def test_slopes_far_in_the_tail(needs):
+    """Where 1 - Phi is 0 in float64: -Phibar, and -1/Phibar for the inverse."""
+    torch = needs("torch")
+    tails = {9.0: 1.1285884059538407e-19, 20.0: 2.753624118606233e-89}
+    z = torch.tensor(list(tails), dtype=torch.float64, requires_grad=True)
+    psi(z).sum().backward()
+    np.testing.assert_allclose(z.grad.numpy(), [-p for p in tails.values()], rtol=1e-12)
+    kappa = torch.tensor(psi(np.array(list(tails))), requires_grad=True)
+    psi_inv(kappa).sum().backward()
+    np.testing.assert_allclose(kappa.grad.numpy(), [-1 / p for p in tails.values()], rtol=1e-11)

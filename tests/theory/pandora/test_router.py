@@ -1,7 +1,9 @@
 """The online router: decisions as in bulk and as the exact tables, and nothing lost on the way."""
 
 import asyncio
+import copy
 import math
+import pickle
 import threading
 
 import numpy as np
@@ -295,6 +297,20 @@ def test_saved_router_goes_on(tmp_path):
     assert again.lam == router.lam
     first.save(tmp_path / "decision.npz")
     assert Decision.load(tmp_path / "decision.npz").name == first.name
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
+def test_a_copy_goes_on_by_itself(twin):
+    m, q, _ = world(20, rho=0.3, seed=7)
+    router = Router(fitted("joint", rho=0.3), 0.01, PRICES)
+    router.set_budget(0.02)
+    router.route(m[0], refine=q[0].__getitem__)
+    again, before = twin(router), router.counters()
+    assert again.counters() == before
+    found = [again.route(x, refine=y.__getitem__).choice for x, y in zip(m, q, strict=True)]
+    assert router.counters() == before
+    assert found == [router.route(x, refine=y.__getitem__).choice for x, y in zip(m, q, strict=True)]
+    assert again.lam == router.lam
 
 
 def test_features_go_through_both_estimators(needs):

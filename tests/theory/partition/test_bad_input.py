@@ -118,7 +118,7 @@ def test_bad_weights(weights, words):
 
 def test_weights_of_another_size():
     sv = Semivalue.from_weights([0.5, 0.5])
-    with says(ValueError, "2 weights for n=4"):
+    with says(ValueError, "2 weights for n=4", r"sum_s C\(n-1,s\) p_s must be 1"):
         certify_partition(T, sv, TopK(2))
     Semivalue.from_weights([1 / 3, 0.1, 0.7 - 7 / 30])  # the sum is 1 up to rounding
     with says(TypeError, r"p\[0\]"):

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from porism.theory.partition import (
+    DegenerateUtilityError,
     MissingCoalitionsError,
     MonotoneClass,
     NotMonotoneError,
     OrderedPartition,
+    Semivalue,
     Sign,
     SmallCoalitions,
     TopK,
@@ -209,3 +211,13 @@ def test_monotone_needs_a_monotone_table():
             small=SmallCoalitions(2, "monotone", (3.5, 8)),
         )
     certify_partition(incomplete(v, [0]), sh, OrderedPartition([[2], [0, 1]]), missing="range")
+
+
+@pytest.mark.parametrize("shape", ["increasing", "concave", "convex"])
+def test_bounds_that_leave_one_level_are_a_constant_utility(shape):
+    t = UtilityTable.from_array([1, 1, 0, 0, 0, 1, 1, 1])
+    small = SmallCoalitions(3, "monotone", (1, 8))
+    with pytest.raises(DegenerateUtilityError, match="constant utility"):
+        certify_partition(
+            t, Semivalue.shapley(), TopK(1), ties="weak", transforms=MonotoneClass(shape), small=small
+        )

@@ -66,6 +66,17 @@ def test_radii_by_their_formulas():
     assert sequential_delta(2, 0.05) == pytest.approx(0.3 / math.pi**2 / 9)
     shares = [sequential_delta(r, 0.1) for r in range(100_000)]
     assert 0.1 - 1e-6 < math.fsum(shares) < 0.1
+    for radius in (
+        lambda d: pair_radius(12, d, 5, 5),
+        lambda d: player_radius(12, d, 5, 4.0),
+        lambda d: permutation_radius(12, d, 5),
+        lambda d: sequential_delta(0, d),
+    ):
+        for wrong in (0, 1, 5, math.nan):
+            with pytest.raises(ValueError, match="delta must be strictly between 0 and 1"):
+                radius(wrong)
+    with pytest.raises(ValueError, match="m must be >= 1, got 0"):
+        player_radius(12, 0.05, 0, 4.0)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_the_three_forms_of_robustness_agree(v, sv, data):
     c = certify_partition(t, sv, TopK(k), ties="weak")
     assert c.robust == (c.level_margin >= 0) == (c.slope_radius == math.inf) == (c.score_margin >= 0)
     assert c.slope_radius >= 1
-    assert c.robust or (c.slope_radius == 1) == (c.base_gap == 0)
+    assert c.slope_radius > 1 or c.base_gap == 0  # not the other way round where a tie is permanent
     for shape in ("concave", "convex"):
         shaped = certify_partition(
             t, sv, TopK(k), ties="weak", transforms=MonotoneClass(shape=shape), radii=("slope",)
@@ -228,3 +228,11 @@ def test_workers_and_backends_do_not_matter(number):
     b = certify_partition(UtilityTable.from_array(t.scores.copy()), Semivalue.shapley(), TopK(4), ties="weak")
     assert a == b
     assert a.to_json() == b.to_json()
+
+
+def test_a_permanent_tie_bounds_no_slope():
+    """Players 1 and 2 are symmetric, on both sides of the boundary; 0 and 2 set the radius."""
+    t = UtilityTable.from_array([0, -4, -2, 0, -2, 0, -3, 0])
+    c = certify_partition(t, Semivalue.shapley(), TopK(2), ties="weak")
+    assert (c.verdict, c.base_gap, c.slope_radius, c.slope_pair) == ("not_robust", 0.0, 2.0, (0, 2))
+    c.verify(t)

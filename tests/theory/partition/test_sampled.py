@@ -1,6 +1,7 @@
 """Sample-conditional certificates: each estimator against the linear functional that it is (PR-17)."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -450,6 +451,31 @@ def test_decimals_beyond_floats_change_nothing():
     options = {"target": "estimate", "ties": "weak"}
     a = certify_partition(large, BZ, TopK(1), transforms=MonotoneClass(decimals=10), **options)
     assert a.level_margin == certify_partition(large, BZ, TopK(1), **options).level_margin
+    a.verify(large)
+
+
+@pytest.mark.parametrize("target", ["estimate", "population"])
+def test_an_altered_certificate_of_rows_is_refused(target):
+    t, _, _ = samples(np.random.default_rng(8), 0, n=3)
+    c = certify_partition(t, BZ, TopK(1), target=target, ties="weak")
+    c.verify(t)
+    changes = {
+        "members": (),
+        "semivalues": c.semivalues[:2],
+        "base_gap": c.base_gap + 1,
+        "permanent_ties": ((0, 1),),
+        "slope_pair": (2, 0),
+        "score_margin": 1.0,
+        "assumptions": {**c.assumptions, "decimals": 3},
+    }
+    for name, lie in changes.items():
+        with pytest.raises(CertificateMismatch, match=name):
+            replace(c, **{name: lie}).verify(t)
+    for text in (None, replace(c.witness, epsilon=F(7))) if c.witness else ():
+        with pytest.raises(CertificateMismatch, match="witness"):
+            replace(c, witness=text).verify(t)
+    with pytest.raises(TypeError, match="table must be a UtilityTable, got list"):
+        c.verify([1.0, 2.0])
 
 
 def test_a_dense_table_is_used_row_by_row():

@@ -146,9 +146,9 @@ def test_one_player():
     assert semivalues(t, SH).tolist() == [2.0]
     with pytest.raises(ValueError, match=r"k must be in 1..n-1, got k=1, n=1"):
         certify_partition(t, SH, TopK(1))
-    for fn in (robust_ks, value_intervals):
-        with pytest.raises(ValueError, match="at least 2 players"):
-            fn(t, SH)
+    assert value_intervals(t, SH).tolist() == [[2.0, 2.0]]
+    with pytest.raises(ValueError, match="at least 2 players"):
+        robust_ks(t, SH)
 
 
 def test_masks_of_64_players():
@@ -360,6 +360,11 @@ def test_files_of_other_layouts(tmp_path):
         ("t.csv", b"coalition,score\n0,1\n1;2,1\n", ["row 1", "'1;2'"]),
         ("t.csv", b"coalition,score\n0,1\n1,nan\n", ["score of coalition {1} is nan", "row 1"]),
         ("t.csv", b"\xff\xfe\x00coalition", ["t.csv"]),
+        ("t.csv", b"coalition,score\n", ["at least one row"]),
+        ("t.csv", b"coalition,score,score\n0,1,2\n", ["coalition and score, once each"]),
+        ("t.csv", b"coalition,score\n0_1,1\n", ["row 0 must name a coalition by players", "'0_1'"]),
+        ("t.csv", b"coalition,score\n0,1_0\n", ["row 0 has no number as score", "'1_0'"]),
+        ("t.json", b'{"scores": [0, 1, 3, 4], "n_players": 3}', ["n must be 2", "2**2 scores", "got n=3"]),
         ("t.json", b"[1, 2]", ["object"]),
         ("t.json", b"{", ["not JSON"]),
         ("t.json", b'{"scores": 3}', ["list 'scores'"]),
@@ -420,6 +425,10 @@ def test_number_of_players_survives_csv(tmp_path):
         assert UtilityTable.load(tmp_path / f"t.{suffix}").n_players == 4
     t.save(tmp_path / "t.csv")
     assert UtilityTable.load(tmp_path / "t.csv", n=4).n_players == 4
+    UtilityTable.from_array([0, 1, 3, 4]).save(tmp_path / "whole.npz")
+    assert UtilityTable.load(tmp_path / "whole.npz", n=2).n_players == 2
+    with pytest.raises(ValueError, match=r"n must be 2, .*got n=3"):
+        UtilityTable.load(tmp_path / "whole.npz", n=3)
 
 
 def test_samples_refuse_what_does_not_fit():

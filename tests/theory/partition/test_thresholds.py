@@ -146,3 +146,12 @@ def test_size_only_terms_move_signs(brute):
     sv = brute.semivalue("shapley")
     assert certify_partition(t, sv, Sign()).members == (0, 2)
     assert certify_partition(shifted, sv, Sign()).members == ()
+
+
+def test_of_tied_minima_the_least_player_is_named_whatever_its_side(brute):
+    """Players 0 (below the mean) and 1 (above) both reach -1/12 at level 3 first."""
+    v = [0, 0, 2, 1, 1, 1, 0, 0, 2, 3, 1, 2, 1, 0, 2, 1]
+    t = UtilityTable.from_array(v)
+    c = certify_partition(t, brute.semivalue("shapley"), RelativeThreshold())
+    assert (c.members, c.level_margin, c.level, c.pair) == ((1, 3), F(-1, 12), 3.0, (0,))
+    c.verify(t)

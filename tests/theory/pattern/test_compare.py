@@ -70,7 +70,7 @@ def test_bad_input():
         compare_patterns(A, [])
     with pytest.raises(ValueError, match=r"^mask shape"):
         compare_patterns(A, [masks.band(3, 0)])
-    for one in (masks.band(12, 0), "band:1"):
+    for one in (masks.band(12, 0), "band:1", None):
         with pytest.raises(TypeError, match=r"^masks must be a list or a mapping of masks, got"):
             compare_patterns(A, one)
 

@@ -304,6 +304,19 @@ def test_trivial_masks_warn_and_say_why():
     assert pattern_distance(A, masks.band(9, 1), n_restarts=1, random_state=0).reason == ""
 
 
+@pytest.mark.filterwarnings("ignore::porism.theory.pattern.UninformativeMaskWarning")
+@pytest.mark.parametrize("order", ["independent", "common", "none"])
+def test_shares_stay_shares_where_sums_round_up(order):
+    nothing = np.zeros((7, 7))
+    for seed in range(20):
+        A = np.random.default_rng(seed).normal(size=(7, 7))
+        assert pattern_distance(A, nothing, order=order).distance == 1.0
+        assert max(pattern.pattern_lower_bound(A, nothing, order=order).values()) <= 1.0
+        assert pattern.pattern_null(A, nothing, order=order, n_null=3, random_state=0).d2_null.max() <= 1.0
+        fit = pattern_distance(A - np.diag(np.diag(A)), np.eye(7), order="none")
+        assert max(fit.mass_outside, *fit.history, *dict(fit.starts).values()) <= 1.0
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_symmetric_matrix_against_a_triangle_is_no_finding(keep):
     A = np.random.default_rng(0).normal(size=(12, 12))

@@ -24,6 +24,18 @@ def ask(A, mask=FULL, order="independent", mass="squared"):
     return prepare(A, mask, order, mass)
 
 
+def test_tensors_are_read_whatever_numpy_says():
+    torch = pytest.importorskip("torch")
+    A = np.array([[1.0, -2.0, 0.5], [0.0, 4.0, 8.0]])
+    tensor = torch.tensor(A, requires_grad=True)
+    for given in (tensor, tensor.bfloat16(), tensor.half(), tensor.detach().to(torch.float32)):
+        assert np.array_equal(ask(given).B, ask(A).B)
+    fit = pattern_distance(tensor.bfloat16(), masks.sink(2, 3, 1))
+    assert np.array_equal(fit.reorder(tensor), fit.reorder(A))
+    with pytest.raises(TypeError, match="complex matrices"):
+        ask(torch.ones((2, 3), dtype=torch.complex64))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -333,6 +333,12 @@ def test_units():
         for unit in (2.0**-900, 2.0**-500, 2.0**500, 2.0**1000):
             found = group_advantages(rewards * unit, ddof=ddof)
             np.testing.assert_array_equal(found, group_advantages(rewards, ddof=ddof))
+    for offset in (-(2.0**50), 1e8, 3e15):  # nor an origin: these sums and differences are exact
+        shifted = np.array([[3.0, 1.0, 1.0, 4.0, 1.0]]) + offset
+        for rule in ("zscore", "centred"):
+            found = group_advantages(shifted, rule)
+            np.testing.assert_allclose(found, group_advantages(shifted - offset, rule), rtol=1e-14)
+            assert abs(found.sum()) < 1e-14
     A, lengths = [1.0, 1.0, -1.0, -1.0], np.array([100, 120, 250, 200])
     for how in AGGREGATIONS:
         np.testing.assert_array_equal(

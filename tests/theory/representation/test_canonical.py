@@ -244,6 +244,21 @@ def test_small_units_stay():
     assert canonicalise(twice).lines == 3
 
 
+@pytest.mark.parametrize("level", ["functional", "parallel"])
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**700])
+def test_weights_of_any_size(level, unit):
+    net = drawn(np.random.default_rng(7))
+    form = canonicalise(net, level)
+    far = canonicalise(Layer(net.W_in, net.b, net.W_out * unit, net.c * unit), level)
+    assert np.array_equal(far.directions, form.directions)
+    assert np.array_equal(far.coefficients, form.coefficients * unit)
+    assert np.array_equal(far.affine, form.affine * unit)
+    X = np.random.default_rng(8).normal(size=(20, 3))
+    assert similarity(far.features(X), form.features(X)) == pytest.approx(1, abs=1e-14)
+    np.testing.assert_allclose(far.to_layer()(X) / unit, net(X), rtol=1e-12)
+    assert far.distance(canonicalise(Layer(net.W_in, net.b, 0 * net.W_out, [0, 0]), level)) > 0.5 * unit
+
+
 def test_orientation_and_order():
     rng = np.random.default_rng(2)
     net = drawn(rng, h=8)

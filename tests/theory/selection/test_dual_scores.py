@@ -253,6 +253,43 @@ def test_weights_keep_their_digits_beside_half_precision(net):
     np.testing.assert_allclose(weighted.rows, 0.1 * plain.rows, rtol=1e-6)  # of float32
 
 
+def test_a_parameter_without_axes_is_one_column(net, torch):
+    loss, val_loss, params, batch = net()
+    params["c"] = torch.tensor(0.3, dtype=torch.float64)
+
+    def shifted(p, part):
+        return loss(p, {"x": part["x"], "y": [part["y"][0] - p["c"]]})
+
+    found, plain = (
+        dual_scores(shifted, val_loss, params, batch, norms="exact", method=method)
+        for method in ("jvp", "per_sample")
+    )
+    np.testing.assert_allclose(found.rows, plain.rows, rtol=1e-12)
+    np.testing.assert_allclose(found.cosines, plain.cosines, rtol=1e-12)
+    assert found.columns["c"].shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sums_by_tensor_add_up_in_any_precision(net, torch, dtype):
+    """In bfloat16 a sum of many columns would keep three digits."""
+    loss, val_loss, params, batch = net(dtype="float64")
+    kind = getattr(torch, dtype)
+    low = {name: value.to(kind) for name, value in params.items()}
+
+    def wide(p):
+        return {name: value.double() for name, value in p.items()}
+
+    found = dual_scores(lambda p, b: loss(wide(p), b), lambda p: val_loss(wide(p)), low, batch)
+    assert sum(found.by_tensor().values()) == pytest.approx(found.total, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_that_may_only_be_read(net):
+    weights = np.arange(7.0)
+    weights.flags.writeable = False
+    assert dual_scores(*net(), weights=weights).rows[0] == 0
+
+
 def test_parameters_are_left_alone(net, torch):
     loss, val_loss, params, batch = net()
     before = {name: value.clone() for name, value in params.items()}

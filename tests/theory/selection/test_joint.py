@@ -142,3 +142,13 @@ def test_a_model_in_place_of_its_matrix(net, needs, method):
     w = np.isin(np.arange(7), ours.rows).astype(float)
     chosen = dual_scores(loss, val_loss, params, batch, weights=w, mask=column_mask(params, ours.cols))
     assert chosen.total == pytest.approx(ours.value, rel=1e-7)
+
+
+def test_a_bound_that_is_attained_is_not_below_the_value():
+    """Sums in another order differ in the last bit."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        G = rng.normal(size=(3, 5))
+        for method in ("one_shot", "alternating", "exact"):
+            found = joint_select(G, 3, 4, method)
+            assert found.value <= found.upper_bound

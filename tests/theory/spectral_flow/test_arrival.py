@@ -130,6 +130,15 @@ def test_gradient_flow_far_away():
     assert gradient_flow_arrival_time(1, 1e-320) == pytest.approx((np.log(99) - np.log(1e-320)) / 2, rel=1e-9)
 
 
+def test_start_and_target_both_next_to_sigma():
+    # log(f (1 / s0 - 1) / (1 - f)) with powers of two beside one
+    s0, f = 1 - 2.0**-17, 1 - 2.0**-40
+    length = 23 * np.log(2) + np.log1p(-(2.0**-40)) - np.log1p(-(2.0**-17))
+    assert gradient_flow_arrival_time(1, s0, f) == pytest.approx(length / 2, rel=1e-14)
+    # the smoothed time is the delay alone where smoothing is large
+    assert spectral_flow_arrival_time(1, s0, f, 1e6) == pytest.approx(1e6 * length / 2, rel=1e-10)
+
+
 def test_known_smoothed_times():
     found = spectral_flow_arrival_time([1, 4, 0.25, 9], [1e-6] * 3 + [1e-4], 0.99, [0.01] * 3 + [0.001])
     known = [1.01741007271, 1.99148343867, 0.673776680641, 2.97496303812]
