@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from porism.checks import one_of
+from porism.checks import detached, one_of
 from porism.kernels import on_gpu
 
-__all__ = ["BACKENDS", "floats", "implementation", "integers", "is_tensor", "like", "plain"]
-__all__ += ["reals", "same_device"]
+__all__ = ["BACKENDS", "floats", "implementation", "integers", "is_tensor", "like", "reals"]
+__all__ += ["same_device"]
 
 BACKENDS = ("auto", "cpu", "triton", "reference")
 
@@ -28,14 +28,6 @@ def implementation(
 def is_tensor(value: Any) -> bool:
     """Whether this is a tensor of torch, which need not be installed."""
     return hasattr(value, "detach")
-
-
-def plain(value: Any) -> Any:
-    """A tensor as an array, below 4 bytes as float32 since NumPy has no bfloat16; all else as it is."""
-    if not is_tensor(value):
-        return value
-    value = value.detach().cpu()
-    return (value.float() if value.is_floating_point() and value.element_size() < 4 else value).numpy()
 
 
 def like(out: Any, value: Any) -> Any:
@@ -57,7 +49,7 @@ def floats(name: str, value: Any) -> Any:
 
 def integers(name: str, value: Any, stop: int | None = None) -> Any:
     """Integers as a contiguous int64 array, in 0..stop-1 where a bound is given."""
-    array = np.asarray(plain(value))
+    array = np.asarray(detached(value))
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got {array.dtype}; convert it first")
     if stop is not None and array.size and not 0 <= array.min() <= array.max() < stop:
@@ -68,7 +60,7 @@ def integers(name: str, value: Any, stop: int | None = None) -> Any:
 
 def reals(name: str, value: Any) -> Any:
     """Real numbers, NaN and infinity too, as a contiguous float64 array."""
-    array = np.asarray(plain(value))
+    array = np.asarray(detached(value))
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert it to float first")
     return np.ascontiguousarray(array, dtype=np.float64)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from porism.errors import MissingExtraError
 
 __all__ = [
+    "detached",
     "finite_array",
     "generator",
     "integer",
@@ -107,6 +108,30 @@ def integer(name: str, value: Any, low: int | None = None, high: int | None = No
     return value
 
 
+def detached(value: Any) -> Any:
+    """Turn a tensor of torch into an array, without its gradient and device; all else stays as it is.
+
+    Parameters
+    ----------
+    value : object
+        What the caller passed.
+
+    Returns
+    -------
+    object
+        An array for a tensor, in float32 where floats have fewer bytes, since NumPy has no bfloat16.
+
+    Examples
+    --------
+    >>> detached([1.0, 2.0])
+    [1.0, 2.0]
+    """
+    if not (hasattr(value, "detach") and hasattr(value, "element_size")):
+        return value
+    value = value.detach().cpu()
+    return (value.float() if value.is_floating_point() and value.element_size() < 4 else value).numpy()
+
+
 def finite_array(
     name: str, value: ArrayLike, ndim: int | None = None, dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
@@ -141,7 +166,7 @@ def finite_array(
     array([1., 2.])
     """
     try:
-        array = np.asarray(value)
+        array = np.asarray(detached(value))
     except ValueError:
         raise ValueError(
             f"{name} must be a rectangular array, got rows of unequal length; pad or split them"

@@ -13,7 +13,7 @@ equal rows to choose between: 20 times slower on block masks at n = 1024, with t
 from typing import Any
 
 from porism.checks import finite_array
-from porism.kernels._arrays import implementation, is_tensor, like, plain
+from porism.kernels._arrays import implementation, is_tensor, like
 
 __all__ = ["batched", "solve"]
 
@@ -92,7 +92,7 @@ def batched(costs: Any, *, backend: str = "auto") -> Any:
     backend, path = implementation(__name__, backend, costs)
     if backend == "triton":
         return path.batched(costs)
-    array = finite_array("costs", plain(costs), ndim=3)
+    array = finite_array("costs", costs, ndim=3)
     if array.shape[1] != array.shape[2]:
         raise ValueError(f"costs must be square, got shape {array.shape}; pad with constant rows or columns")
     return like(path.batched(array), costs)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from porism.checks import integer, require
+from porism.checks import detached, integer, require
 
 __all__ = ["auction", "batched"]
 
@@ -23,7 +23,7 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 from porism.kernels import _device as device  # noqa: E402
-from porism.kernels._arrays import is_tensor, like, plain  # noqa: E402
+from porism.kernels._arrays import is_tensor, like  # noqa: E402
 from porism.kernels.lap import cpu  # noqa: E402
 
 MAX_SIDE = 128  # costs of a problem are kept in registers: 32 a thread
@@ -124,7 +124,7 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
     everyone = torch.arange(n, device=costs.device)
     if n < 2 or b == 0:
         p, gap = everyone.expand(b, n).clone(), torch.zeros(b, dtype=torch.float64, device=costs.device)
-        return (p, gap) if is_tensor(given) else (plain(p), plain(gap))
+        return (p, gap) if is_tensor(given) else (detached(p), detached(gap))
     exact = costs.to(torch.float64)
     low = exact.amin((1, 2), keepdim=True)
     span = exact.amax((1, 2), keepdim=True) - low
@@ -145,7 +145,7 @@ def auction(costs: Any, *, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> t
     taken = asked.gather(1, p[:, None, :])[:, 0]  # source p[i] at position i
     lost = (taken - asked.amin(2).gather(1, p)).sum(1)
     gap = torch.where(valid & torch.isfinite(lost), lost, torch.inf)
-    return (p, gap) if is_tensor(given) else (plain(p), plain(gap))
+    return (p, gap) if is_tensor(given) else (detached(p), detached(gap))
 
 
 def batched(costs: Any, *, tolerance: float = 0.0, epsilon: float = 2.0**-16, limit: int = 1 << 15) -> Any:
@@ -159,10 +159,10 @@ def batched(costs: Any, *, tolerance: float = 0.0, epsilon: float = 2.0**-16, li
     if not 0 <= tolerance < float("inf"):
         raise ValueError(f"tolerance must be finite and at least 0, got {tolerance}; 0 asks for the optimum")
     p, gap = auction(costs, epsilon=epsilon, limit=limit)
-    open_ = np.flatnonzero(~(plain(gap) <= tolerance))
+    open_ = np.flatnonzero(~(detached(gap) <= tolerance))
     if open_.size:
         given = costs if is_tensor(costs) else np.asarray(costs)
-        left = np.asarray(plain(given[like(open_, given)]), dtype=np.float64)
+        left = np.asarray(detached(given[like(open_, given)]), dtype=np.float64)
         p[like(open_, p)] = like(cpu.batched(left), p)
     return p
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from porism.checks import finite_array, one_of
-from porism.kernels._arrays import implementation, integers, like, plain
+from porism.kernels._arrays import implementation, integers, like
 
 __all__ = ["anneal", "batched_cost", "head_null", "swap_deltas"]
 
@@ -57,7 +57,7 @@ def batched_cost(A: Any, q: Any, W: Any, *, backend: str = "auto") -> Any:
     backend, path = implementation(__name__, backend, A)
     if backend == "triton":
         return path.batched_cost(A, q, W)
-    a, w = finite_array("A", plain(A), ndim=3), finite_array("W", plain(W), ndim=2)
+    a, w = finite_array("A", A, ndim=3), finite_array("W", W, ndim=2)
     q = integers("q", q, a.shape[2])
     if a.shape[1:] != w.shape or q.shape != (a.shape[0], a.shape[2]):
         raise ValueError(
@@ -101,7 +101,7 @@ def swap_deltas(B: Any, W: Any, p: Any, *, backend: str = "auto") -> Any:
     backend, path = implementation(__name__, backend, B)
     if backend == "triton":
         return path.swap_deltas(B, W, p)
-    b, w = finite_array("B", plain(B), ndim=2), finite_array("W", plain(W), ndim=2)
+    b, w = finite_array("B", B, ndim=2), finite_array("W", W, ndim=2)
     p = integers("p", p, len(b))
     if not b.shape == w.shape == (*p.shape, *p.shape):
         raise ValueError(f"B {b.shape}, W {w.shape} and p {p.shape} do not fit: want (n, n), (n, n), (n,)")
@@ -153,7 +153,7 @@ def head_null(
     backend, path = implementation(__name__, backend, A)
     if backend == "triton":
         return path.head_null(A, masks, causal=causal, mass=mass)
-    a, masks = finite_array("A", plain(A), ndim=3), finite_array("masks", plain(masks), ndim=3)
+    a, masks = finite_array("A", A, ndim=3), finite_array("masks", masks, ndim=3)
     if a.shape[1:] != masks.shape[1:]:
         raise ValueError(f"masks {masks.shape} do not fit A {a.shape}: the last two axes must agree")
     d2, null = path.head_null(a, masks, bool(causal), mass)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from porism.kernels._arrays import plain
+from porism.checks import detached
 
 __all__ = ["kind", "part"]
 
@@ -17,4 +17,4 @@ def kind(*values: Any) -> Any:
 
 def part(value: Any, first: int, last: int, kind: Any) -> Any:
     """Positions first..last-1 as an array (position, example, feature); a view where possible."""
-    return plain(value[:, first:last]).astype(kind, copy=False).transpose(1, 0, 2)
+    return detached(value[:, first:last]).astype(kind, copy=False).transpose(1, 0, 2)

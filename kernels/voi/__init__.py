@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from porism.checks import finite_array, integer, one_of
-from porism.kernels._arrays import implementation, like, plain
+from porism.kernels._arrays import implementation, like
 from porism.kernels.voi import _inputs
 
 __all__ = ["joint_argmax", "voi_argmax", "voi_route"]
@@ -253,7 +253,7 @@ def joint_argmax(
     backend, path = implementation(__name__, backend, choices=ON_CPU)
     x = _inputs.means(m)
     K = x.shape[1]
-    slope = np.ascontiguousarray(finite_array("slope", plain(slope)))
+    slope = np.ascontiguousarray(finite_array("slope", slope))
     if slope.shape[-2:] != (K, K) or slope.ndim > 3:
         raise ValueError(
             f"slope must have shape ({K}, {K}) or (G, {K}, {K}) for m of shape {x.shape}, got {slope.shape}"

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from porism.checks import finite_array
-from porism.kernels._arrays import plain, reals
+from porism.checks import detached, finite_array
+from porism.kernels._arrays import reals
 
 
 def means(m: Any, name: str = "m") -> Any:
     """A row a query, in float32 or float64."""
-    m = np.asarray(plain(m))
+    m = np.asarray(detached(m))
     if m.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {m.dtype}; convert it to float first")
     if m.ndim != 2 or m.shape[1] < 1:
@@ -53,7 +53,7 @@ def groups(group: Any, slope: Any, m: Any) -> Any:
         return np.zeros(len(m), dtype=np.int64)
     if group is None or slope.ndim == 2:
         raise ValueError("group belongs to slopes of shape (G, K, K): pass both, or one matrix and no group")
-    group = np.asarray(plain(group))
+    group = np.asarray(detached(group))
     if group.dtype.kind not in "iu" or group.shape != (len(m),):
         raise ValueError(f"group must be int of shape ({len(m)},), got {group.dtype} of {group.shape}")
     if group.size and not 0 <= group.min() <= group.max() < len(slope):
@@ -65,7 +65,7 @@ def groups(group: Any, slope: Any, m: Any) -> Any:
 
 def money(name: str, value: Any, m: Any) -> Any:
     """One finite number a specialist, 0 where nothing is given."""
-    array = np.zeros(m.shape[1]) if value is None else finite_array(name, plain(value), ndim=1)
+    array = np.zeros(m.shape[1]) if value is None else finite_array(name, value, ndim=1)
     if array.shape != m.shape[1:]:
         raise ValueError(
             f"{name} must have shape ({m.shape[1]},) for m of shape {m.shape}, got {array.shape}"
@@ -79,7 +79,7 @@ def masks(done: Any, m: Any) -> Any:
     words = (K + 63) // 64
     if done is None:
         return np.empty((0, words), dtype=np.int64)
-    done = np.asarray(plain(done))
+    done = np.asarray(detached(done))
     if done.dtype != np.int64:
         raise TypeError(f"done must be int64 bit masks, got dtype {done.dtype}; set bit k for specialist k")
     if done.shape != (n, words) and not (words == 1 and done.shape == (n,)):

@@ -55,7 +55,7 @@ def notebooks(
     for script in tqdm(chosen.values(), desc="notebooks", unit="notebook"):
         try:
             write(execute(script, scale), script.with_suffix(".ipynb"))
-        except (raised.CellControlSignal, raised.DeadKernelError) as problem:  # the others go on
+        except (raised.CellControlSignal, raised.DeadKernelError, ValueError) as problem:  # the others go on
             failed.append(f"failed: {script.name}: {reason(problem)}")
     for line in failed:
         typer.echo(line)

@@ -61,7 +61,7 @@ def reproduce(
 
     checks.one_of("scale", scale, claims.SCALES)
     known = sims.modules()
-    chosen = [checks.one_of("MODULE", name, known) for name in modules or known]
+    chosen = [checks.one_of("MODULE", name, known) for name in dict.fromkeys(modules or known)]
     listed = sims.ledger(*chosen)
     owners = {path: module_of(name) for name, path in find(notebooks).items()}
     scripts = {path: module for path, module in owners.items() if module in chosen}

@@ -50,6 +50,19 @@ def test_finite_array():
     assert checks.finite_array("x", [], ndim=1).shape == (0,)
 
 
+def test_finite_array_reads_tensors(needs):
+    torch = needs("torch")
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        array = checks.finite_array("x", torch.tensor([1.5, -2.0], dtype=dtype, requires_grad=True))
+        assert array.dtype == np.float64
+        assert array.tolist() == [1.5, -2.0]
+    assert checks.detached(torch.tensor([1, 2])).dtype == np.int64
+    with pytest.raises(TypeError, match="x must hold real numbers, got dtype complex64"):
+        checks.finite_array("x", torch.ones(2, dtype=torch.complex64))
+    with pytest.raises(ValueError, match="x must be finite, got nan at index 0"):
+        checks.finite_array("x", torch.tensor([float("nan")], requires_grad=True))
+
+
 @pytest.mark.parametrize(
     ("value", "ndim", "kind", "message"),
     [

@@ -167,6 +167,7 @@ def test_places_where_nothing_can_be_written(here, name, place):
 
 
 @linux
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="nothing binds root here")
 @pytest.mark.parametrize("name", [*SMALL, *PLOTS[-1:], *LAB])
 def test_a_folder_that_may_only_be_read(here, tmp_path, needs, name):
     """A process of its own, which permissions bind also where the tests run as root."""
@@ -178,8 +179,6 @@ def test_a_folder_that_may_only_be_read(here, tmp_path, needs, name):
     code = FAKE.format(place=str(tmp_path / "sims")) + RUN
     command = [sys.executable, "-c", code, *words]
     if os.geteuid() == 0:
-        if not shutil.which("setpriv"):
-            pytest.skip("root, without setpriv")
         command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *command]
     before = tree(here)
     folder.chmod(0o555)

@@ -65,6 +65,7 @@ def test_a_cell_that_raises_without_a_word_has_its_kind(pair, capsys):
 
 def test_too_large(pair, capsys):
     pair.with_suffix(".py").write_text("# %%\nprint('x' * 2_000_000)\n")
-    assert build(pair) == 2
-    assert "must have at most 1500000 bytes" in capsys.readouterr().err
+    assert build(pair) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("failed: 99_fake.py: ValueError: 99_fake.ipynb must have at most 1500000 bytes")
     assert not pair.exists()

@@ -78,7 +78,6 @@ def labels(value: Any, n: int) -> NDArray[np.int64]:
 
 def basis(value: Any, r: int, d: int) -> NDArray[np.float64]:
     """Orthonormal rows (r, d), of single precision or better."""
-    value = value.detach().cpu().double().numpy() if hasattr(value, "detach") else value
     rows = finite_array("basis", value, ndim=2)
     if rows.shape != (r, d):
         raise ValueError(f"basis must have shape (r, d) = {(r, d)}, got {rows.shape}; pass orthonormal rows")

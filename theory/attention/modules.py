@@ -93,7 +93,7 @@ def fold_into(
             f"of {d}, and o_proj {module.o_proj.in_features} inputs; a gate inside q_proj has to be split off"
         )
     P = given // (n * d)
-    M = None if query_mix is None else _numbers("query_mix", query_mix)
+    M = None if query_mix is None else finite_array("query_mix", query_mix)
     if M is not None and applied == "after":
         _refuse_norm(module)
         if rope is None:
@@ -108,16 +108,16 @@ def fold_into(
     if M is not None:
         bias = module.q_proj.bias
         folded = fold_query_mix(
-            _numbers("q_proj", module.q_proj.weight).reshape(n, P, d, -1),
+            finite_array("q_proj", module.q_proj.weight).reshape(n, P, d, -1),
             M,
-            bias=None if bias is None else _numbers("bias", bias).reshape(n, P, d),
+            bias=None if bias is None else finite_array("bias", bias).reshape(n, P, d),
             rope=rope,
             applied=applied,
             tol=tol,
         )
         errors["q_proj"] = _put(torch, new.q_proj, folded.weight.reshape(n * G * d, -1), folded.bias)
     H = module.o_proj.in_features // d
-    mix = None if output_mix is None else _numbers("output_mix", output_mix)
+    mix = None if output_mix is None else finite_array("output_mix", output_mix)
     if (H, n * G) != ((n * G,) * 2 if mix is None else mix.shape):
         shape = "none" if mix is None else f"{mix.shape}"
         raise ValueError(
@@ -126,7 +126,7 @@ def fold_into(
             "to those that o_proj takes"
         )
     if mix is not None:
-        W_o = _numbers("o_proj", module.o_proj.weight).reshape(-1, H, d)
+        W_o = finite_array("o_proj", module.o_proj.weight).reshape(-1, H, d)
         errors["o_proj"] = _put(torch, new.o_proj, fold_output_mix(W_o, mix).reshape(len(W_o), -1), None)
     new.num_key_value_groups = G
     for name in ("num_heads", "num_attention_heads"):
@@ -203,12 +203,6 @@ def _parts(module: Any, n: int, P: int, G: int, d: int, mixes_output: bool) -> N
         raise AssumptionError(
             f"q_norm must normalise each head, got one of {norm.numel()} for heads of {d}; G = P folds anyway"
         )
-
-
-def _numbers(name: str, value: Any) -> NDArray[np.float64]:
-    if hasattr(value, "detach"):
-        value = value.detach().double().cpu().numpy()
-    return finite_array(name, value)
 
 
 def _put(torch: Any, linear: Any, weight: NDArray[np.float64], bias: NDArray[np.float64] | None) -> float:

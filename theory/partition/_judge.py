@@ -58,13 +58,13 @@ def judge(levels: Levels, part: Partition, boxes: Boxes, transforms: MonotoneCla
     low[near_underflow], high[near_underflow] = -math.inf, math.inf
     radius: Radius = math.inf
     radius_row: int | None = None
-    for r in np.flatnonzero((low <= high.min()) & may_fail):
-        worst, d = levels.worst(int(r)), gap(int(r))
+    for r in map(int, np.flatnonzero((low <= high.min()) & may_fail)):
+        worst, d = levels.worst(r), gap(r)
         value: Radius = 1 + d / -worst if worst < 0 else math.inf
         if value < radius or (
             value == radius < math.inf and radius_row is not None and part.pair(r) < part.pair(radius_row)
         ):
-            radius, radius_row = value, int(r)
+            radius, radius_row = value, r
     ratio = transforms.exact_ratio
     if boxes.unbounded and margin < 0:
         radius, radius_row = Fraction(0), row

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from porism.checks import require
+from porism.checks import detached, require
 
 __all__ = ["MAX_DENSE", "adjacency", "permutation", "reordered"]
 
@@ -16,13 +16,10 @@ MAX_DENSE = 2**27
 def adjacency(A: Any) -> Any:
     """The weighted adjacency matrix of a networkx graph, nodes in their own order; anything else as it is.
 
-    A torch tensor comes as an array: NumPy itself reads none with a gradient, on a GPU, or in bfloat16.
+    A tensor of torch comes as an array.
     """
-    if all(hasattr(A, name) for name in ("detach", "is_floating_point")):
-        A = A.detach().cpu()
-        return (A.float() if A.is_floating_point() and A.element_size() < 4 else A).numpy()
     if not all(hasattr(A, name) for name in ("nodes", "adj", "is_multigraph")):
-        return A
+        return detached(A)
     if len(A) ** 2 > MAX_DENSE:
         raise MemoryError(
             f"A is a graph of {len(A)} nodes, whose matrix has more than {MAX_DENSE} cells: written out it "

@@ -222,8 +222,6 @@ def weight_vector(weights: Any, n: int, like: Any) -> Any:
     dtype = torch.promote_types(like.dtype, torch.float32)
     if weights is None:
         return torch.ones(n, dtype=dtype, device=like.device)
-    if isinstance(weights, torch.Tensor):
-        weights = weights.detach().cpu().double().numpy()
     array = finite_array("weights", weights)
     if array.shape != (n,):
         raise ValueError(

@@ -1,6 +1,5 @@
 """Laws for whole matrices: how fast any run can be, where it ends with a ridge, how it settles."""
 
-import sys
 import warnings
 from typing import Any
 
@@ -62,7 +61,7 @@ def speed_limit(t: ArrayLike, A0: Any, B0: Any, gain: float = 1.0) -> NDArray[np
            [2., 2.]])
     """
     times = not_negative("t", t)
-    A, B = _matrix("A0", A0), _matrix("B0", B0)
+    A, B = finite_array("A0", A0, ndim=2), finite_array("B0", B0, ndim=2)
     if A.shape[0] != B.shape[1]:
         raise ValueError(
             f"A0 must be (r, n) and B0 (m, r), got shapes {A.shape} and {B.shape}; the order is t, A0, B0"
@@ -117,7 +116,7 @@ def soft_threshold_target(Y: Any, ridge: float, rank: int | None = None) -> NDAr
     >>> soft_threshold_target(np.diag([3.0, 1.0]), 0.5).tolist()
     [[2.5, 0.0], [0.0, 0.5]]
     """
-    target, weight = _matrix("Y", Y), not_negative("ridge", ridge, ndim=0)
+    target, weight = finite_array("Y", Y, ndim=2), not_negative("ridge", ridge, ndim=0)
     kept = min(target.shape) if rank is None else integer("rank", rank, low=0)
     if target.size == 0:
         return np.zeros(target.shape)
@@ -187,7 +186,7 @@ def local_decay_rate(Y: Any, B: Any, A: Any, smoothing: float, ridge: float = 0.
     >>> round(local_decay_rate(np.diag([4.0, 1.0, 0.5]), B, A, smoothing=0.1), 9)
     60.0
     """
-    target, left, right = _matrix("Y", Y), _matrix("B", B), _matrix("A", A)
+    target, left, right = (finite_array(name, x, ndim=2) for name, x in (("Y", Y), ("B", B), ("A", A)))
     shapes = (target.shape, left.shape, right.shape)
     if shapes[0] != (left.shape[0], right.shape[1]) or left.shape[1] != right.shape[0]:
         raise ValueError(
@@ -227,10 +226,3 @@ def local_decay_rate(Y: Any, B: Any, A: Any, smoothing: float, ridge: float = 0.
 
 def _warn(text: str) -> None:
     warnings.warn(f"{text}; the rate is that of the next eigenvalue", NumericalWarning, stacklevel=3)
-
-
-def _matrix(name: str, value: Any) -> NDArray[np.float64]:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and not value.is_complex():
-        value = value.detach().cpu().double().numpy()
-    return finite_array(name, value, ndim=2)

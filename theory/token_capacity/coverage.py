@@ -119,7 +119,7 @@ def min_positions(coverage: Any, eps: float) -> int:
     >>> min_positions([0.68, 0.92, 0.98, 1.0], 0.1)
     2
     """
-    curve = finite_array("coverage", coverage.detach().cpu() if is_tensor(coverage) else coverage, 1)
+    curve = finite_array("coverage", coverage, 1)
     if not curve.size:
         raise ValueError("coverage must have at least one entry, got none; pass the curve of all positions")
     if isinstance(eps, bool) or not isinstance(eps, numbers.Real):

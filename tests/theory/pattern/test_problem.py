@@ -24,8 +24,8 @@ def ask(A, mask=FULL, order="independent", mass="squared"):
     return prepare(A, mask, order, mass)
 
 
-def test_tensors_are_read_whatever_numpy_says():
-    torch = pytest.importorskip("torch")
+def test_tensors_are_read_whatever_numpy_says(needs):
+    torch = needs("torch")
     A = np.array([[1.0, -2.0, 0.5], [0.0, 4.0, 8.0]])
     tensor = torch.tensor(A, requires_grad=True)
     for given in (tensor, tensor.bfloat16(), tensor.half(), tensor.detach().to(torch.float32)):
