@@ -156,6 +156,7 @@ def fit(
             "innovation_correlation": report.innovation_correlation.tolist(),
             "chosen": [vars(row) for row in report.chosen],
             "flags": report.flags,
+            "above_cap": report.above_cap,
         }
         echo_json(plain(found))
     else:

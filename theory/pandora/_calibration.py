@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.theory.pandora.bounds import voi_bounds
 from porism.theory.pandora.report import CalibrationReport, Chosen
+from porism.theory.pandora.value import voi
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +57,18 @@ def build(
         rules,
         tuple(found),
     )
+
+
+def above_cap(m: Floats, nu: Floats) -> int:
+    """How many entries of (query, specialist) have a Gaussian gain above the cap of a value in {0, 1}."""
+    if m.shape[1] < 2:
+        return 0
+    ordered = np.sort(m, axis=1)
+    best = np.where(m == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:])  # of the others
+    inside = (m >= 0) & (m <= 1)
+    p, b, spread = m[inside], best[inside], nu[inside]
+    cap = voi_bounds(p - b, spread, p=p, b=b).binary_cap
+    return int((voi(p - b, spread) > (1 + 1e-12) * cap).sum())  # both are sums of a few terms
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from porism.checks import finite_array, integer, one_of
 from porism.errors import NumericalWarning
 from porism.results import Result
-from porism.theory.pandora._calibration import build
+from porism.theory.pandora._calibration import above_cap, build
 from porism.theory.pandora._estimators import Custom, assign_folds, cross_fitted, estimator
 from porism.theory.pandora._inputs import money, specialist_names, to_numpy
 from porism.theory.pandora._moments import FEW, binned, moments, spreads
@@ -104,10 +104,7 @@ class FittedRouter(Result):
         m = np.asarray(m, float)
         if m.shape[-1:] != self.nu.shape:
             raise ValueError(f"m must have {len(self.nu)} columns, one a specialist, got shape {m.shape}")
-        if self.nu_table is None or self.nu_edges is None:
-            return np.broadcast_to(self.nu, m.shape)
-        bins = (m[..., None, :] >= self.nu_edges).sum(-2)
-        return np.take_along_axis(self.nu_table, bins.reshape(-1, m.shape[-1]), 0).reshape(m.shape)
+        return _looked_up(m, self.nu, self.nu_edges, self.nu_table)
 
     def cheap(self, features: Any) -> Floats:
         """Estimate values of new queries cheaply.
@@ -376,6 +373,9 @@ def fit_router(
         a, b = moments(r[~held], e[~held], known[~held])
         joint[held] = m[held] + (q - m)[held] @ np.linalg.pinv(a, hermitian=True) @ b.T
     report = build(labels, y, known, m, q, joint, nu, flags)
+    if returns == "gaussian" and np.isin(y[known], (0, 1)).all():
+        gains_above = above_cap(m, _looked_up(m, nu, edges, table))
+        report = dataclasses.replace(report, above_cap=gains_above)
     return FittedRouter(
         labels,
         m,
@@ -394,6 +394,13 @@ def fit_router(
         cheap_model,
         refined_model,
     )
+
+
+def _looked_up(m: Floats, nu: Floats, edges: Floats | None, table: Floats | None) -> Floats:
+    if table is None or edges is None:
+        return np.broadcast_to(nu, m.shape)
+    bins = (m[..., None, :] >= edges).sum(-2)
+    return np.take_along_axis(table, bins.reshape(-1, m.shape[-1]), 0).reshape(m.shape)
 
 
 def _scores(scores: Any, mask: Any, returns: str) -> tuple[Floats, Bools]:

@@ -117,6 +117,10 @@ class CalibrationReport(Result):
         ``refinement_never_pays``: every cost is at least nu/sqrt(2 pi). ``nu_zero``, ``nu_clipped``: some
         estimated nu was not positive, or not below s. ``few_rows``: under 30 rows a fold, one nu for all.
         ``in_sample``: estimates that seem to have seen the scores.
+    above_cap : int or None
+        Where all scores are 0 or 1 and the fit took them for Gaussian: how many gains, of all queries and
+        specialists whose cheap estimate is in [0, 1], exceed the largest gain that such a value can have
+        (PB-14). ``returns="binary"`` keeps to it.
     """
 
     names: tuple[str, ...]
@@ -130,6 +134,7 @@ class CalibrationReport(Result):
     innovation_correlation: Floats
     chosen: tuple[Chosen, ...]
     flags: tuple[str, ...] = ()
+    above_cap: int | None = None
 
     @property
     def refine_harmful(self) -> bool:
@@ -166,7 +171,10 @@ class CalibrationReport(Result):
             + (f"  over cheap {row.gain:+.4f} (se {row.gain_se:.4f})" if row.rule != "cheap" else "")
             for row in self.chosen
         ]
-        return "\n".join([*lines, "flags: " + (", ".join(self.flags) or "none")])
+        lines.append("flags: " + (", ".join(self.flags) or "none"))
+        if self.above_cap:
+            lines.append(f"{self.above_cap} gains exceed what scores of 0 or 1 allow; use returns='binary'")
+        return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw predicted against realised value of the chosen specialist, a rule a pair of bars.

@@ -3,7 +3,7 @@ forms."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
@@ -42,11 +42,12 @@ def test_hull_is_the_best_mixture(points):
 
 
 @given(clouds)
+@example(np.array([[0.325, 0.275], [0.1, 0.125], [0.0, 0.0], [0.85, 0.625]]))
 def test_hull_is_concave_and_increasing(points):
     hull = nondecreasing_hull(points)
     slopes = np.diff(hull[:, 1]) / np.diff(hull[:, 0])
     assert (slopes > 0).all()
-    assert (np.diff(slopes) < 0).all()
+    assert (np.diff(slopes) < ROUNDING).all()  # fortieths on a line may lie off it by rounding
     assert {*map(tuple, hull)} <= {*map(tuple, points)}
     assert hull[0, 0] == points[:, 0].min()
     assert hull[-1, 1] == points[:, 1].max()

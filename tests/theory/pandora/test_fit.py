@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from porism.errors import NumericalWarning
-from porism.theory.pandora import CalibrationReport, FittedRouter, fit_router
+from porism.theory.pandora import CalibrationReport, FittedRouter, fit_router, voi, voi_bounds
 
 
 def world(n=20_000, K=4, rho=0.0, s=0.6, tau=0.5, seed=0):
@@ -207,6 +207,30 @@ def test_binary_values_stay_in_the_unit_interval(needs):
     assert fitted.m_hat.min() >= 0
     assert fitted.m_hat.max() <= 1
     assert fitted.cheap(100 * X).max() <= 1
+
+
+def test_gains_that_scores_of_0_or_1_do_not_allow_are_counted(tmp_path):
+    rng = np.random.default_rng(4)
+    p = rng.random((400, 3)) ** 0.2  # mostly near 1, where the Gaussian law reaches beyond
+    m = np.clip(p + 0.1 * rng.normal(size=p.shape), -0.1, 1.1)
+    y = (rng.random(p.shape) < p).astype(float)
+    fitted = fit_router(y, cheap=m, refined=p, nu_bins=2)
+    count = 0
+    for row, spread in zip(m, fitted.nu_at(m), strict=True):
+        for k in range(3):
+            if 0 <= row[k] <= 1:
+                b = max(np.delete(row, k))
+                cap = voi_bounds(row[k] - b, spread[k], p=row[k], b=b).binary_cap
+                count += voi(row[k] - b, spread[k]) > cap
+    assert 0 < count < m.size
+    assert fitted.report.above_cap == count
+    assert f"{count} gains exceed what scores of 0 or 1 allow" in fitted.report.summary()
+    fitted.save(tmp_path / "r.npz")
+    assert FittedRouter.load(tmp_path / "r.npz").report.above_cap == count
+    assert fit_router(y, cheap=m, refined=p, returns="binary").report.above_cap is None
+    assert fit_router(2 * y, cheap=m, refined=p).report.above_cap is None
+    with pytest.warns(NumericalWarning, match="one specialist"):
+        assert fit_router(y[:, :1], cheap=m[:, :1], refined=p[:, :1]).report.above_cap == 0
 
 
 def test_report_shows_itself(tmp_path, needs):
