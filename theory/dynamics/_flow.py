@@ -28,9 +28,18 @@ def unit(rate: float) -> float:
 
 
 def branch(
-    velocity: Velocity, start: Floats, slack: Callable[[Floats], float], span: float, slow: float = 0.0
+    velocity: Velocity,
+    start: Floats,
+    slack: Callable[[Floats], float],
+    span: float,
+    slow: float = 0.0,
+    fast: float = 0.0,
 ) -> Any:
-    """Integrate ``dy/dt = -velocity`` for `span`, or until `slack` < 0 or the speed is below `slow`."""
+    """Integrate ``dy/dt = -velocity`` for `span`, or until `slack` < 0 or the speed is below `slow`.
+
+    `fast` is the rate at which the flow leaves the manifold near the saddle. Backward it decays; beyond 6
+    units of its time a step of this method would let rounding grow between its ends, unseen by its control.
+    """
 
     def outside(t: float, y: Floats) -> float:
         return slack(y)
@@ -46,7 +55,8 @@ def branch(
     def backward(t: float, y: Floats) -> Floats:
         return -np.asarray(velocity(t, y), float)
 
-    return _solve(backward, span, start, method="DOP853", events=events)
+    longest = 4 / fast if fast else math.inf
+    return _solve(backward, span, start, method="DOP853", events=events, max_step=longest)
 
 
 def follow(velocity: Velocity, start: Floats, end: float, rate: float) -> Any:

@@ -231,7 +231,7 @@ def trace(law: Equations, saddle: Floats) -> Curve:
     law, _ = law.scaled()
     s0, d0 = float(saddle[0]), float(saddle[1])
     (p, u), (v, w) = (tuple(float(x) for x in row) for row in law.jacobian(s0, d0, d0))
-    rate = float(law.eigenvalues(s0, d0)[0])
+    rate, fast = (float(value) for value in law.eigenvalues(s0, d0))
     replicator = law.gamma is None
     if replicator:  # in (s, logit d)
         y0, slope = math.log(law.a * (1 - s0)) - math.log(law.b * s0), -law.k / rate
@@ -249,7 +249,7 @@ def trace(law: Equations, saddle: Floats) -> Curve:
     runs, area = [], 0.0
     for sign in (-1.0, 1.0):
         start = np.array([s0 + sign * step, y0 + sign * step * slope, 0.0])
-        run = _flow.branch(velocity, start, slack, 1e9 / abs(rate))
+        run = _flow.branch(velocity, start, slack, 1e9 / abs(rate), fast=fast)
         runs.append(run)
         area += sign * float(run.y[2, -1]) + step * (1 - d0)
     left, right = (run.sol(_flow.along(run.t, PIECES)) for run in runs)

@@ -315,7 +315,7 @@ class PhasePlane:
                 f"{speed:.3g}; choose one of kind 'saddle' from equilibria()"
             )
         unit = _flow.unit(self._scale)
-        rate, scale = float(values.real.min()) / unit, self._scale / unit
+        rate, fast, scale = values.real.min() / unit, values.real.max() / unit, self._scale / unit
         vector = np.real(vectors[:, int(np.argmin(values.real))])
         vector = vector / float(np.abs(vector / self._size).max())  # of the size of the box
         span, f = 300.0 / abs(rate) + 300.0 / scale, self.f
@@ -332,7 +332,7 @@ class PhasePlane:
             half = np.stack([point, start])
             part = float((start[0] - point[0]) * (start[1] + point[1]) / 2)
             if slack(start) >= 0:
-                run = _flow.branch(velocity, np.append(start, 0.0), slack, span, slow)
+                run = _flow.branch(velocity, np.append(start, 0.0), slack, span, slow, fast)
                 part += float(run.y[2, -1])
                 half = np.vstack([point, run.sol(_flow.along(run.t, PIECES))[:2].T])
             halves.append(half)

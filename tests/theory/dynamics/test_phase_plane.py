@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from porism.errors import AssumptionError
@@ -120,6 +120,7 @@ def test_jacobian_by_differences():
 
 @settings(max_examples=25, deadline=None)
 @given(st.floats(-1.2, 1.2), st.floats(0.3, 4), st.floats(0.3, 4), st.floats(-0.4, 0.4), st.floats(-0.4, 0.4))
+@example(0.0625, 4.0, 0.3125, 0.0, 0.375)  # long steps beside the saddle lost half of the digits here
 def test_a_tilted_saddle(angle, grow, decay, x0, y0):
     """The separatrix of a linear flow is a straight line, at any angle, and its area one of a polygon."""
     c, s = np.cos(angle), np.sin(angle)
@@ -134,7 +135,7 @@ def test_a_tilted_saddle(angle, grow, decay, x0, y0):
     assert saddle.kind == "saddle"
     np.testing.assert_allclose(saddle.eigenvalues, [-decay, grow], rtol=1e-9)
     curve = plane.separatrix(saddle)
-    assert np.abs((curve - [x0, y0]) @ [-s, c]).max() < 1e-8
+    assert np.abs((curve - [x0, y0]) @ [-s, c]).max() < 1e-10  # ten steps of tolerance 1e-11
     assert np.abs(np.abs(curve[[0, -1]]).max(axis=1) - 1).max() < 1e-9
     assert curve[-1, 0] >= curve[0, 0]
     x = (np.arange(20_000) + 0.5) / 10_000 - 1
