@@ -10,7 +10,7 @@ import typer
 
 from porism._show import plain
 from porism.cli import _routing as files
-from porism.cli.common import AsJson, Seed, check_outputs, check_picture, draw, echo_json, table
+from porism.cli.common import AsJson, Seed, as_options, check_outputs, check_picture, draw, echo_json, table
 
 __all__ = ["route"]
 
@@ -163,7 +163,8 @@ def fit(
         rows = zip(fitted.names, report.slope, report.intercept, fitted.nu, fitted.s, strict=True)
         typer.echo(table([("specialist", "slope", "intercept", "nu", "s"), *rows]))
         typer.echo("")
-        typer.echo(report.summary() if report.chosen else "no query has all scores known: no rule is judged")
+        none = "no query has all scores known: no rule is judged"
+        typer.echo(as_options(report.summary(), fit, files.WORDS) if report.chosen else none)
         if report.refine_harmful:
             typer.echo("refining all and choosing by the refined estimates was worse than not refining")
     if report.refine_harmful:

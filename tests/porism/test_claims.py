@@ -1,3 +1,4 @@
+import gc
 import json
 
 import numpy as np
@@ -137,10 +138,13 @@ def test_workers_change_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.full
 def test_bad_schedulers(monkeypatch, needs):
-    needs("distributed")
+    client = needs("distributed").Client
     monkeypatch.setattr("porism._pool.TIMEOUT", 0.5)
+    before = sum(type(thing) is client for thing in gc.get_objects())
     with pytest.raises(ConnectionError, match=r"got 'tcp://127.0.0.1:9': Timed out .* after 0.5 s; start"):
         run([entry()], scheduler="tcp://127.0.0.1:9")
+    # one that lingers would close itself in the midst of another's start, and hold it up
+    assert sum(type(thing) is client for thing in gc.get_objects()) <= before
     with pytest.raises(TypeError, match=r"scheduler must be an address .* got int"):
         run([entry()], scheduler=8786)
     with pytest.raises(ValueError, match="workers must be 1 beside a scheduler, got 2"):

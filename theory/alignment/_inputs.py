@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from porism.checks import finite_array
+from porism.checks import detached, finite_array
 from porism.theory.alignment import _crossfit
 from porism.theory.linalg import orthonormal
 
@@ -22,9 +22,8 @@ def features(value: Any, name: str = "x") -> tuple[NDArray[np.float64], float]:
         eps = float(sys.modules["torch"].finfo(value.dtype).eps)
         value = value.detach().cpu().double().numpy()
     else:
-        value = value.detach().cpu() if hasattr(value, "detach") else value
         try:
-            value = np.asarray(value)
+            value = np.asarray(detached(value))
         except ValueError:
             raise ValueError(f"{name} must be rectangular, got rows of unequal length; pad them") from None
         if value.dtype.name == "bfloat16":  # a type that packages add to numpy
@@ -60,9 +59,7 @@ def rank(r: Any, d: int) -> int:
 
 def labels(value: Any, n: int) -> NDArray[np.int64]:
     """One integer class a row."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    y = np.asarray(value)
+    y = np.asarray(detached(value))
     if y.dtype.kind not in "biu":
         raise TypeError(
             f"y must hold integer class labels, got dtype {y.dtype}; rho has no meaning for real targets: "

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import detached
+
 Floats = NDArray[np.float64]
 ROOT_2PI = math.sqrt(2 * math.pi)
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
@@ -21,11 +23,8 @@ def is_tensor(value: Any) -> bool:
 
 def to_numpy(name: str, value: Any) -> Floats:
     """A float64 array; object arrays, strings, complex numbers and ragged rows are refused."""
-    if is_tensor(value):
-        value = value.detach().cpu()
-        value = value.double() if value.dtype.is_floating_point else value  # NumPy has no bfloat16
     try:
-        array = np.asarray(value)
+        array = np.asarray(detached(value))
     except ValueError:
         raise ValueError(
             f"{name} must be a rectangular array, got rows of unequal length; pad or split them"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from porism.checks import integer, one_of, positive, require
+from porism.checks import detached, integer, one_of, positive, require
 from porism.errors import NumericalWarning
 from porism.results import Result
 from porism.theory.selection._derivatives import Slope
@@ -80,7 +80,7 @@ class DualScores(Result):
     @property
     def imbalance(self) -> float:
         """Difference of both totals over the summed sizes of the rows: the error of their derivative."""
-        rows = np.asarray(_array(self.rows), dtype=np.float64)
+        rows = np.asarray(detached(self.rows), dtype=np.float64)
         size = float(np.abs(rows).sum())
         return abs(float(rows.sum()) - self.total) / size if size else 0.0
 
@@ -92,7 +92,7 @@ class DualScores(Result):
         dict of str to float
             Adds up to `total`.
         """
-        return {name: float(_array(value).sum(dtype=np.float64)) for name, value in self.columns.items()}
+        return {name: float(detached(value).sum(dtype=np.float64)) for name, value in self.columns.items()}
 
     def summary(self, top: int = 5) -> str:
         """Write the extremes as a few lines of text.
@@ -108,7 +108,7 @@ class DualScores(Result):
             Totals, best and worst samples, tensors by their scores.
         """
         top = integer("top", top, 1)
-        rows = np.asarray(_array(self.rows), dtype=np.float64)
+        rows = np.asarray(detached(self.rows), dtype=np.float64)
         order = np.argsort(-rows, kind="stable")
         parts = sorted(self.by_tensor().items(), key=lambda item: -item[1])
         text = [f"{self.order} order by {self.method}: total {self.total:.4g}"]
@@ -146,9 +146,9 @@ class DualScores(Result):
         return Result.to_frame(self._plain())
 
     def _plain(self) -> "DualScores":
-        columns = {name: _array(value) for name, value in self.columns.items()}
-        cosines = None if self.cosines is None else _array(self.cosines)
-        return dataclasses.replace(self, rows=_array(self.rows), columns=columns, cosines=cosines)
+        columns = {name: detached(value) for name, value in self.columns.items()}
+        cosines = None if self.cosines is None else detached(self.cosines)
+        return dataclasses.replace(self, rows=detached(self.rows), columns=columns, cosines=cosines)
 
 
 def dual_scores(
@@ -363,10 +363,3 @@ def _cosines(product: Any, each: Params, way: Params, m: Params | None) -> Any:
     )
     lengths = squares.sqrt() * norm(way)
     return (product / lengths.where(lengths > 0, lengths.new_ones(()))).where(lengths > 0, 0.0)
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value
-    value = value.detach().cpu()
-    return (value.float() if value.element_size() < 4 else value).numpy()

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from porism.checks import detached
+
 
 def is_tensor(value: Any) -> bool:
     torch: Any = sys.modules.get("torch")
@@ -66,9 +68,7 @@ def not_empty(name: str, shape: Sequence[int], axes: str) -> None:
 
 def integers(name: str, value: Any, ndim: int) -> NDArray[np.int64]:
     """Whole numbers as int64; bools and floats are refused."""
-    if is_tensor(value):
-        value = value.detach().cpu().numpy()
-    x = _array(name, value)
+    x = _array(name, detached(value))
     if x.size and x.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold ints, got dtype {x.dtype}; convert it to integers first")
     if x.ndim != ndim:
